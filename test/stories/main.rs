@@ -1,6 +1,6 @@
-//! Stories on the real stack: what a user does, and what the user then sees.
+//! Stories on the real stack: a user's actions and what the user then sees.
 //!
-//! The first story to run starts the stack; the guard removes it when the test program ends.
+//! The first story starts the stack. The guard removes it when the test program ends.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Has the crate compiled again when a file that it embeds appears, changes or goes.
+//! Makes cargo recompile the crate when an embedded file changes.
 
 fn main() {
     println!("cargo::rerun-if-changed=certmanager");

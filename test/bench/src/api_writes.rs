@@ -1,4 +1,4 @@
-//! Writes that the API server was asked for, by its own metrics.
+//! Counts API server requests by verb and resource, as the API server's own metrics report them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 
 const WRITING: [&str; 6] = ["APPLY", "DELETE", "DELETECOLLECTION", "PATCH", "POST", "PUT"];
-/// Events, leases, reviews and tokens are no state of an object.
+/// Resources that don't hold object state: events, leases, token reviews and access reviews.
 const NOT_STATE: [&str; 7] = [
     "events",
     "leases",
@@ -18,20 +18,20 @@ const NOT_STATE: [&str; 7] = [
     "tokenreviews",
 ];
 
-/// So long without a write is quiet.
+/// The time without a write after which the API server counts as quiet.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// ApiWrites by verb and resource, such as `PATCH virtualmachines/status`.
+/// The request counts by verb and resource, such as `PATCH virtualmachines/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiWrites(pub BTreeMap<String, u64>);
 
 impl ApiWrites {
-    /// All of them since the API server started.
+    /// Returns the writes since the API server started.
     pub async fn read(client: &Client) -> Result<Self> {
         Ok(Self::parse(&read_metrics(client).await?))
     }
 
-    /// All others since the API server started: reads, and writes of no state.
+    /// Returns all other requests since the API server started: reads, and writes to [`NOT_STATE`] resources.
     pub async fn read_others(client: &Client) -> Result<Self> {
         Ok(Self::parse_where(&read_metrics(client).await?, |verb, resource| !is_counted(verb, resource)))
     }
@@ -59,7 +59,7 @@ impl ApiWrites {
             let part = label("subresource").filter(|part| !part.is_empty() && *part != "token");
             let what = part.map_or_else(|| resource.to_owned(), |part| format!("{resource}/{part}"));
             let count = count.trim().parse::<f64>().unwrap_or_default();
-            // A counter in a text of floats.
+            // The metrics format writes counters as floats.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let count = count as u64;
             *writes.entry(format!("{verb} {what}")).or_default() += count;
@@ -67,7 +67,7 @@ impl ApiWrites {
         Self(writes)
     }
 
-    /// What was written since `earlier`.
+    /// Returns the requests since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |what: &String| earlier.0.get(what).copied().unwrap_or_default();
@@ -75,7 +75,7 @@ impl ApiWrites {
         Self(grown.filter(|(_, count)| *count > 0).collect())
     }
 
-    /// Without so many writes of one sort, which somebody else made.
+    /// Subtracts `count` requests that the benchmark itself made.
     #[must_use]
     pub fn without(mut self, what: &str, count: u64) -> Self {
         if let Some(all) = self.0.get_mut(what) {
@@ -85,7 +85,7 @@ impl ApiWrites {
         self
     }
 
-    /// Those of resources that `wanted` lets through.
+    /// Keeps only the resources for which `wanted` returns true.
     #[must_use]
     pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Self {
         self.0.retain(|what, _| wanted(what.split_once(' ').map_or(what, |(_, resource)| resource)));
@@ -106,7 +106,7 @@ fn is_counted(verb: &str, resource: &str) -> bool {
     WRITING.contains(&verb) && !NOT_STATE.contains(&resource)
 }
 
-/// Waits until no more is written.
+/// Waits until [`QUIET`] has elapsed without a write.
 pub async fn wait_until_quiet(client: &Client) -> Result<()> {
     let mut last = ApiWrites::read(client).await?;
     loop {

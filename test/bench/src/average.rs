@@ -1,19 +1,19 @@
-//! Averages for each VM.
+//! Averages per VM.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A count as the divisor of an average; no average is taken of nothing.
+/// Returns `count` as a divisor, and at least 1, so that an average doesn't divide by zero.
 pub(crate) fn divisor(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX).max(1))
 }
 
-/// A sum for each VM.
+/// Returns the average per VM.
 pub(crate) fn per_vm(sum: u64, count: usize) -> f64 {
     f64::from(u32::try_from(sum).unwrap_or(u32::MAX)) / divisor(count)
 }
 
-/// Milliseconds of processor time for each VM since `earlier`.
+/// Returns the CPU time per VM since `earlier`, in milliseconds, by process.
 pub(crate) fn cpu_ms_since(
     now: &BTreeMap<String, Duration>,
     earlier: &BTreeMap<String, Duration>,

@@ -1,10 +1,10 @@
-//! Calls of vCenter, sorted into those that change something and those that read.
+//! Classifies vCenter calls as mutating or read-only.
 
 use std::collections::BTreeMap;
 
 use sim::control::Requests;
 
-/// Calls that only read, wait, or keep a view or the session; whatever is not here changes something.
+/// Calls that only read, wait, or maintain a view or a session. All other calls count as mutating.
 const PASSIVE: [&str; 24] = [
     "CancelWaitForUpdates",
     "ContinueRetrievePropertiesEx",
@@ -32,9 +32,9 @@ const PASSIVE: [&str; 24] = [
     "WaitForUpdatesEx",
 ];
 
-/// Whether a call changes something in vCenter.
+/// Returns true if the call changes something in vCenter.
 pub fn is_mutating(method: &str) -> bool {
-    // A property of an object by GET, a search, a session's end.
+    // A GET of an object property, a search, or a logout.
     let reads = method.starts_with("GET ")
         || method.ends_with("action=find")
         || method.starts_with("DELETE /") && method.ends_with("/session")
@@ -42,12 +42,12 @@ pub fn is_mutating(method: &str) -> bool {
     !reads && !PASSIVE.contains(&method)
 }
 
-/// The calls that change something.
+/// Counts the mutating calls.
 pub fn count_mutating(requests: &Requests) -> u64 {
     count_by_method(requests).iter().filter(|(method, _)| is_mutating(method)).map(|(_, count)| count).sum()
 }
 
-/// The calls by method, whatever the wire.
+/// Counts the calls by method, summed over all wires.
 pub fn count_by_method(requests: &Requests) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (method, count) in requests.by_wire.values().flatten() {

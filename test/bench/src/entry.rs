@@ -1,4 +1,4 @@
-//! The one executable that each program is: the program itself, the programs that it measures, and the guard.
+//! The entry point for the single executable: it is the benchmark, the programs under test and the guard.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Runs what the first argument names: the guard, one of our programs, else `run`, whose report is printed as JSON.
+/// Runs the program that `argv[0]` names: the guard, `vmop`, `gcm`, `capw`, or by default `run`, whose report is
+/// printed as JSON.
 pub fn main<Report, Run>(run: impl FnOnce(Vec<OsString>) -> Run) -> ExitCode
 where
     Report: Serialize,
@@ -24,7 +25,7 @@ where
     }
 }
 
-/// Prints the error, if there is one, and returns the exit code of the program.
+/// Prints the error, if any, and returns the exit code.
 pub fn exit_code(ended: Result<()>) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,

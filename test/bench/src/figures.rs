@@ -1,4 +1,4 @@
-//! Figures that are kept: what was measured last, at which commit. docs/performance.md shows them as a table.
+//! Stored figures: the last measurements, each with its commit. docs/performance.md shows them as a table.
 
 mod table;
 
@@ -15,32 +15,33 @@ use serde_json::Value;
 
 pub use table::with_table;
 
-/// The file in which the repository keeps its figures.
+/// The repository's figures file.
 pub const FILE: &str = "docs/contributing/figures.json";
 
-/// Keys under which figures are kept, each with the place of its value in a report. An object stands for the sum of its numbers.
+/// The keys of the stored figures, each with the JSON pointer to its value in a report. For an object, the sum of its
+/// numbers is stored.
 pub type Sources = [(&'static str, &'static str)];
 
-/// The kept figures, by the name of the run that measured them.
+/// Stored figures, by the run that measured them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Figures(pub BTreeMap<String, Run>);
 
-/// The figures of one run.
+/// One run's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// The commit that was measured.
     pub commit: String,
-    /// The day of the run, such as `2026-11-24`.
+    /// The run's date, such as `2026-11-24`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// The figures by their keys.
+    /// The figures by key.
     pub values: BTreeMap<String, f64>,
 }
 
 impl Figures {
-    /// Reads the figures of a file; a file that does not exist has none.
+    /// Reads a figures file. A missing file counts as empty.
     pub fn read(file: &Path) -> Result<Self> {
         match std::fs::read_to_string(file) {
             Ok(text) => {
@@ -70,7 +71,8 @@ pub struct KeepFlags {
 }
 
 impl KeepFlags {
-    /// Returns what keeps the figures, or `None` if they are not kept. Fails where the commit is not known, before anything is measured.
+    /// Returns the [`Keeper`] for these flags, or `None` without `--figures`. Fails before the measurement if the
+    /// commit is unknown.
     pub fn keeper(&self) -> Result<Option<Keeper>> {
         let Some(file) = self.figures.clone() else { return Ok(None) };
         if self.commit.is_none() {
@@ -90,7 +92,7 @@ impl KeepFlags {
     }
 }
 
-/// Keeps the figures of one commit in a file.
+/// Stores one commit's figures in a file.
 #[derive(Clone, Debug)]
 pub struct Keeper {
     file: PathBuf,
@@ -98,7 +100,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Puts the figures of a report into the file, in the place of those that the run of this name had.
+    /// Stores a report's figures, and replaces the last run with this name.
     pub fn keep(&self, run: &str, report: &impl Serialize, sources: &Sources) -> Result<()> {
         let report = serde_json::to_value(report)?;
         let values = sources
@@ -108,7 +110,7 @@ impl Keeper {
         self.keep_values(run, values)
     }
 
-    /// Puts these figures into the file, in the place of those that the run of this name had.
+    /// Stores these figures, and replaces the last run with this name.
     pub fn keep_values(&self, run: &str, values: BTreeMap<String, f64>) -> Result<()> {
         let mut figures = Figures::read(&self.file)?;
         let rounded =
@@ -119,7 +121,7 @@ impl Keeper {
     }
 }
 
-/// Returns a number, or the sum of an object's numbers.
+/// Returns the number, or the sum of the object's numbers.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Object(counts) => counts.values().map(Value::as_f64).sum(),

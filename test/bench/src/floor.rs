@@ -1,7 +1,7 @@
-//! The floor: what N VMs take without an operator.
+//! Measures the floor: the time that N VMs take without an operator.
 //!
-//! A bare client of vCenter makes the clones while as many objects are created in the API server and get one status
-//! each: an operator does at least that.
+//! A bare vCenter client makes the clones. At the same time, an object per VM is created in the API server and its
+//! status is written once. An operator can't do less.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,18 +27,18 @@ const LIMIT: Duration = Duration::from_mins(30);
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Floor {
-    /// Until every VM has an address and every object its status.
+    /// The time until each VM has an address and each object its status.
     pub seconds: f64,
     pub seconds_of_v_center: f64,
     pub seconds_of_api_server: f64,
     pub requests: u64,
-    /// Processor time of the vCenter client for each VM.
+    /// The vCenter client's CPU time per VM.
     pub cpu_ms_per_vm: f64,
-    /// Processor time for each VM of what it works with.
+    /// CPU time per VM in other processes: API server, etcd, vCenter and this program.
     pub cpu_ms_per_vm_elsewhere: BTreeMap<String, f64>,
 }
 
-/// What the vCenter client reports of itself.
+/// The vCenter client's own measurements.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ClientReport {
@@ -46,7 +46,7 @@ struct ClientReport {
     cpu_ms: f64,
 }
 
-/// Measures the floor in a testbed of its own.
+/// Measures the floor in a separate testbed.
 pub async fn measure_floor(
     count: usize,
     wire: WireFlag,
@@ -56,7 +56,7 @@ pub async fn measure_floor(
 ) -> Result<Floor> {
     let testbed = Testbed::start(site).await?;
     let mut client = BareClient::start(&testbed, count, wire, shape).await?;
-    // As warm as the other testbed's API server is when its VMs are made.
+    // Warm up the API server as much as in the measurement with the VM operator.
     vms::create_vms(&testbed.client(), "ahead", 2, shape).await?;
     vms::write_status(&testbed.client(), "ahead", 2, &finished_status()).await?;
     api_writes::wait_until_quiet(&testbed.client()).await?;
@@ -84,7 +84,7 @@ pub async fn measure_floor(
     })
 }
 
-/// The status of a VM that is done, as long as a real one.
+/// Returns a finished VM's status, about as long as a real one.
 fn finished_status() -> serde_json::Value {
     let condition =
         |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -95,14 +95,14 @@ fn finished_status() -> serde_json::Value {
     })
 }
 
-/// The bare client, a process of its own.
+/// The bare client, a separate process.
 struct BareClient {
     child: Child,
     lines: tokio::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl BareClient {
-    /// Starts it and waits until its template is there.
+    /// Starts the client and waits until it has created its template.
     async fn start(testbed: &Testbed, count: usize, wire: WireFlag, shape: &VmShape) -> Result<Self> {
         let vcenter = testbed.vcenter();
         let mut child = Command::new(testbed.plane().tools().further(sim::tools::VCSIM.name))
@@ -126,7 +126,7 @@ impl BareClient {
         }
     }
 
-    /// Lets it run to its end.
+    /// Runs the measurement and returns its report.
     async fn run(&mut self) -> Result<ClientReport> {
         let stdin = self.child.stdin.as_mut().context("the bare client has no input")?;
         stdin.write_all(b"go\n").await?;

@@ -1,4 +1,4 @@
-//! What the VM operator does when there is nothing to do.
+//! Measures the idle VM operator's cost.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::api_writes::ApiWrites;
 use crate::testbed::Testbed;
 use crate::{calls, process};
 
-/// What was seen of the idle VM operator.
+/// The idle VM operator's calls and CPU time.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdleCost {
     pub seconds: u64,
     pub vcenter_calls: u64,
-    /// Those that change something.
+    /// The mutating calls.
     pub vcenter_mutating: u64,
-    /// ApiWrites to the API server, without leases.
+    /// Writes to the API server, without leases.
     pub api_writes: u64,
-    /// Processor time, in per cent of one core.
+    /// CPU time as a percentage of one core.
     pub cpu_percent: f64,
 }
 
-/// Watches the process for so many seconds.
+/// Measures the process for `seconds`.
 pub async fn watch_idle(testbed: &Testbed, pid: u32, seconds: u64) -> Result<IdleCost> {
     let (client, control) = (testbed.client(), testbed.control());
     let (writes, cpu) = (ApiWrites::read(&client).await?, process::cpu(pid));

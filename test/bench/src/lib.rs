@@ -1,7 +1,7 @@
-//! What the VM layer costs and what it survives, measured on a fresh control plane and a fresh simulated vCenter.
+//! Benchmarks and fault tests for the VM layer, on a fresh control plane and a fresh simulated vCenter.
 //!
-//! Each program of this package is one command: it starts the control plane, the simulator and the VM operator
-//! (itself, called `vmop`), and leaves nothing behind, however it ends. It prints one JSON document.
+//! Each program in this package is one command: it starts the control plane, the simulator and the VM operator (the
+//! same executable, called `vmop`), and cleans up however it ends. It prints one JSON document.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod api_writes;

@@ -1,7 +1,7 @@
-//! `vm-memory`: what the VM operator takes to know N virtual VMs that are there already.
+//! `vm-memory`: measures the time and memory that the VM operator needs to start with N existing virtual VMs.
 //!
-//! One VM is made in earnest. Copies of it fill the simulated vCenter, and copies of its object, status and all,
-//! the API server; then the VM operator starts anew.
+//! The VM operator creates one VM. Then copies of the VM fill the simulated vCenter, copies of its object, including
+//! the status, fill the API server, and the VM operator is restarted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ use crate::{calls, process};
 const ORIGINAL: &str = "original";
 const COPY: &str = "copy";
 const LIMIT: Duration = Duration::from_mins(10);
-/// How often the VM operator is asked whom it knows.
+/// The polling interval for the VM operator's metrics.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// So long without work, and memory is settled.
+/// The time after which the VM operator's memory counts as settled.
 const SETTLED: Duration = Duration::from_secs(15);
 
-/// What is written by whoever starts the VM operator in a cluster, not by itself.
+/// Resources that the installation writes, not the VM operator.
 const SETUP: [&str; 9] = [
     "clusterrolebindings",
     "clusterroles",
@@ -47,7 +47,7 @@ const SETUP: [&str; 9] = [
     "virtualmachineclasses",
 ];
 
-/// What is kept of a report.
+/// The figures to store from a report.
 const FIGURES: &Sources = &[
     ("secondsToKnowAll", "/secondsToKnowAll"),
     ("cpuSeconds", "/cpuSeconds"),
@@ -82,35 +82,33 @@ pub struct Flags {
     pub keep: KeepFlags,
 }
 
-/// What was measured.
+/// The measured cost.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryReport {
-    /// How many VMs.
     pub count: usize,
-    /// The wire.
     pub wire: &'static str,
-    /// From its start until the VM operator has read every VM and looked at every object.
+    /// The time from the start until the VM operator has read all VMs and reconciled all objects.
     pub seconds_to_know_all: f64,
-    /// Processor time of that.
+    /// The CPU time until then.
     pub cpu_seconds: f64,
-    /// Resident memory when nothing happens any more.
+    /// Resident memory after it has settled.
     pub rss_settled_mi_b: f64,
-    /// Resident memory at its peak.
+    /// Peak resident memory.
     pub rss_peak_mi_b: f64,
-    /// Requests to vCenter that it took.
+    /// The number of vCenter requests from the start until memory has settled.
     pub calls: u64,
-    /// The same by method.
+    /// The same requests by method.
     pub by_method: BTreeMap<String, u64>,
-    /// Bytes of these requests and their answers.
+    /// The size of these requests and their responses in bytes.
     pub bytes: u64,
-    /// ApiWrites to the API server that it took, without events and leases.
+    /// Writes to the API server from the start on, without events and leases.
     pub api_writes: BTreeMap<String, u64>,
-    /// When there is nothing to do.
+    /// The cost while idle.
     pub rest: IdleCost,
 }
 
-/// Measures.
+/// Creates the VMs and measures the start.
 pub async fn run(flags: Flags) -> Result<MemoryReport> {
     let keeper = flags.keep.keeper()?;
     let testbed =
@@ -133,7 +131,7 @@ pub async fn run(flags: Flags) -> Result<MemoryReport> {
     Ok(report)
 }
 
-/// Has the VM operator make one VM, and stops it.
+/// Lets the VM operator create one VM, and stops it.
 async fn create_original(testbed: &Testbed, wire: WireFlag) -> Result<DynamicObject> {
     let client = testbed.client();
     vms::create_secrets(&client, ORIGINAL, 1).await?;
@@ -147,7 +145,7 @@ async fn create_original(testbed: &Testbed, wire: WireFlag) -> Result<DynamicObj
     Ok(vms::virtual_machines(&client).get(&vms::vm_name(ORIGINAL, 0)).await?)
 }
 
-/// Every copy has an object that says of it what the original's says of the original.
+/// Creates an object for each copy, with the original's spec and status adapted to the copy.
 async fn create_copies(testbed: &Testbed, original: &DynamicObject, copies: &[VmCopy]) -> Result<()> {
     let api = vms::virtual_machines(&testbed.client());
     let create = |copy| {
@@ -176,7 +174,7 @@ fn copy_object(original: &DynamicObject, copy: &VmCopy) -> Result<(Value, Value)
     let renamed = |value: &Value| -> Result<Value> {
         let mut json = serde_json::to_string(value)?;
         for (old, new) in own.iter().filter(|(old, _)| !old.is_empty()) {
-            // An address is followed by its prefix length in places.
+            // Some fields contain an address with its prefix length.
             for end in ['"', '/'] {
                 json = json.replace(&format!("\"{old}{end}"), &format!("\"{new}{end}"));
             }
@@ -224,7 +222,7 @@ async fn measure_start(testbed: &Testbed, flags: &Flags) -> Result<MemoryReport>
     })
 }
 
-/// The VM operator has every VM in its cache and has reconciled every object.
+/// Waits until the VM operator has all VMs in its cache and has reconciled all objects.
 async fn wait_until_known(vmop: &Running, count: usize) -> Result<()> {
     let wanted = divisor(count);
     let deadline = Instant::now() + LIMIT;
@@ -244,12 +242,12 @@ async fn wait_until_known(vmop: &Running, count: usize) -> Result<()> {
 }
 
 async fn read_metrics(vmop: &Running) -> Result<String> {
-    // The testbed has vmop serve them in plain HTTP.
+    // The testbed starts vmop with `--insecure-diagnostics`, so it serves metrics over plain HTTP.
     let url = vmop.metrics().replacen("https://", "http://", 1);
     Ok(reqwest::get(url).await?.text().await?)
 }
 
-/// The sum of a family's samples that bear these labels.
+/// Sums the samples in this metric family whose labels contain `labels`.
 fn sum_samples(metrics: &str, family: &str, labels: &str) -> f64 {
     let of_family = |line: &&str| {
         let rest = line.split_once(family).map(|(_, rest)| rest);

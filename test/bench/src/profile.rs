@@ -1,4 +1,4 @@
-//! Where the API server's processor time goes: its own profile, as `go tool pprof` reads it.
+//! Takes CPU profiles of the API server, which `go tool pprof` can read.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use kube::Client;
 use kube::client::Body;
 use tokio::task::JoinHandle;
 
-/// How long it is watched; most of a run of 1,000 VMs, and all of one of 200.
+/// The length of a profile. It covers most of a run with 1,000 VMs, and a whole run with 200.
 const SECONDS: u32 = 10;
 
-/// A profile that is being taken, if one is wanted.
+/// A running profile, or `None` if profiling is off.
 pub struct Profile(Option<JoinHandle<Result<()>>>);
 
 impl Profile {
-    /// Profiles the API server from now on; `NAME.pprof` in that folder is the profile.
+    /// Starts to profile the API server. The profile is written to `NAME.pprof` in `folder`.
     pub fn begin(client: &Client, folder: Option<&Path>, name: &str) -> Self {
         let taken = folder.map(|folder| take_profile(client.clone(), folder.join(format!("{name}.pprof"))));
         Self(taken.map(tokio::spawn))

@@ -1,4 +1,4 @@
-//! `vm-scale`: N virtual VMs from object to address, at rest, and away again.
+//! `vm-scale`: measures N virtual VMs from object to address, at rest, and during deletion.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,11 +22,12 @@ use crate::vm_watch::VmWatch;
 use crate::vms::{self, VmShape, node_image};
 use crate::{calls, process};
 
-/// The VMs that are counted.
+/// The name prefix of the measured VMs.
 const MANY: &str = "node";
-/// VMs that go ahead: the first has the golden template made, the second is alone.
+/// Name prefixes for VMs that are created first: the first triggers the golden template, the second is measured
+/// alone.
 const AHEAD: [&str; 2] = ["first", "alone"];
-/// What is kept of a report.
+/// The figures to store from a report.
 const FIGURES: &Sources = &[
     ("mutatingPerVm", "/vmop/mutatingPerVm"),
     ("requestsPerVm", "/vmop/requestsPerVm"),
@@ -89,7 +90,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// Returns the name under which figures are kept: what distinguishes runs.
+    /// Returns the name under which the figures of this run are stored.
     fn run_name(&self) -> String {
         let module = if self.module_group { "-module" } else { "" };
         let late = match self.ip_delay.as_secs() {
@@ -100,77 +101,74 @@ impl Flags {
     }
 }
 
-/// What was measured.
+/// The measured cost.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleReport {
-    /// How many VMs.
     pub count: usize,
-    /// The wire.
     pub wire: &'static str,
-    /// The least it can cost.
+    /// The cost without an operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
-    /// What it cost.
+    /// The cost with the VM operator.
     pub vmop: Cost,
-    /// Seconds to the last address, of the floor's.
+    /// The time to the last address, relative to the floor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_to_floor: Option<f64>,
-    /// Seconds from object to address of one VM alone.
+    /// The time from object to address for a single VM, in seconds.
     pub one_alone_seconds: f64,
-    /// When there is nothing to do.
+    /// The cost while idle.
     pub rest: IdleCost,
-    /// Their end.
+    /// The cost of the deletion.
     pub delete: Deletion,
 }
 
-/// What VMs cost from object to Ready.
+/// The cost from object to Ready.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
-    /// Until the last object says that its VM is on.
+    /// The time until the last object reports that its VM is powered on.
     pub seconds_to_powered_on: f64,
-    /// Until the last object has its VM's address.
+    /// The time until the last object reports its VM's address.
     pub seconds_to_ip: f64,
-    /// Requests to vCenter.
+    /// The number of vCenter requests.
     pub requests: u64,
-    /// The same for each VM.
     pub requests_per_vm: f64,
-    /// Those that change something.
+    /// Mutating requests per VM.
     pub mutating_per_vm: f64,
     /// Requests by method.
     pub by_method: BTreeMap<String, u64>,
-    /// Bytes of requests and answers.
+    /// The size of requests and responses in bytes.
     pub bytes: u64,
-    /// ApiWrites to the API server, without events and leases.
+    /// Writes to the API server per VM, without events and leases.
     pub api_writes_per_vm: f64,
-    /// The same by verb and resource.
+    /// The same writes by verb and resource.
     pub api_writes: BTreeMap<String, u64>,
-    /// All else that the API server was asked for, by verb and resource.
+    /// All other API server requests by verb and resource.
     pub api_others: BTreeMap<String, u64>,
-    /// Resident memory at its peak.
+    /// Peak resident memory.
     pub rss_peak_mi_b: f64,
-    /// Processor time for each VM.
+    /// CPU time per VM.
     pub cpu_ms_per_vm: f64,
-    /// Processor time for each VM of what it works with: who sets the limit.
+    /// CPU time per VM in other processes: API server, etcd, vCenter and this program. It shows which process limits
+    /// the speed.
     pub cpu_ms_per_vm_elsewhere: BTreeMap<String, f64>,
 }
 
-/// What the end of VMs costs.
+/// The cost of deleting VMs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deletion {
-    /// Until the last object is gone.
+    /// The time until the last object is gone.
     pub seconds: f64,
-    /// Requests to vCenter for each VM.
     pub requests_per_vm: f64,
     /// Requests by method.
     pub by_method: BTreeMap<String, u64>,
-    /// ApiWrites to the API server for each VM, without the deletion itself.
+    /// Writes to the API server per VM, without the DELETE requests themselves.
     pub api_writes_per_vm: f64,
 }
 
-/// Measures.
+/// Measures the floor and the VM operator.
 pub async fn run(flags: Flags) -> Result<ScaleReport> {
     let keeper = flags.keep.keeper()?;
     let shape = VmShape { image: node_image(), module_group: flags.module_group };
@@ -205,7 +203,7 @@ struct Measurement<'a> {
 }
 
 impl<'a> Measurement<'a> {
-    /// The VM operator runs, and the bootstrap data of all VMs is there.
+    /// Starts the VM operator, and creates bootstrap data for all VMs.
     async fn start(testbed: &'a Testbed, flags: &'a Flags, shape: VmShape) -> Result<Self> {
         let client = testbed.client();
         vms::create_secrets(&client, MANY, flags.count).await?;
@@ -236,7 +234,7 @@ impl<'a> Measurement<'a> {
         self.vmop.pid().context("vmop does not run")
     }
 
-    /// Generous: this measures, it does not judge.
+    /// Returns a generous timeout: it must not affect the measurement.
     fn limit(&self) -> Duration {
         Duration::from_mins(2) + self.flags.ip_delay + Duration::from_millis(500) * self.count()
     }
@@ -245,7 +243,7 @@ impl<'a> Measurement<'a> {
         u32::try_from(self.flags.count).unwrap_or(u32::MAX)
     }
 
-    /// Seconds from object to address of one VM.
+    /// Returns one VM's time from object to address, in seconds.
     async fn measure_one(&mut self, prefix: &str, ready: usize) -> Result<f64> {
         let began = Instant::now();
         vms::create_vms(&self.testbed.client(), prefix, 1, &self.shape).await?;

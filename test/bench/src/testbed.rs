@@ -1,4 +1,4 @@
-//! A control plane and a vCenter of its own, and the VM operator between them.
+//! A control plane and a simulated vCenter, and the VM operator between them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use crate::process;
 pub const NAMESPACE: &str = "bench";
 /// The class of the VMs.
 pub const CLASS: &str = "best-effort-small";
-/// Measurements read vmop's metrics without a token.
+/// The flag that lets measurements read vmop's metrics without a token.
 const OPEN_METRICS: &str = "--insecure-diagnostics";
 
-/// The wire on which the VM operator and the floor speak with vCenter.
+/// The wire protocol that the VM operator and the floor use with vCenter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum WireFlag {
     /// JSON over HTTP, vCenter 8.0 U1 and later.
@@ -38,7 +38,7 @@ pub enum WireFlag {
 }
 
 impl WireFlag {
-    /// As flags and the provider configuration name it.
+    /// Returns the name in flags and in the provider configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Vijson => "vijson",
@@ -47,16 +47,16 @@ impl WireFlag {
     }
 }
 
-/// Whether the API server asks the VM operator about each VM that is written.
+/// The way in which the API server uses the VM operator's webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookCalls {
-    /// As a user has it.
+    /// Webhooks are called, as in an installation.
     Called,
-    /// Where VMs are written also while the VM operator is dead.
+    /// Webhooks aren't called, so VMs can be written while the VM operator is stopped.
     Uncalled,
 }
 
-/// A running control plane and vCenter. Nothing is left of them when it is dropped.
+/// A running control plane and vCenter. Cleans up when it is dropped.
 pub struct Testbed {
     guard: Option<Guard>,
     plane: Plane,
@@ -66,7 +66,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Starts an API server with our kinds, and a vCenter; `site` are further arguments of the simulator.
+    /// Starts an API server with our kinds, and a vCenter. `site` contains further simulator arguments.
     pub async fn start(site: &[String]) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let tools = find_tools().await?;
@@ -94,7 +94,7 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Runs the VM operator of this executable, if one is given, instead of the one in this program.
+    /// Runs this VM operator executable, if one is given, instead of the one in this program.
     pub fn with_vmop(mut self, executable: Option<&Path>) -> Result<Self> {
         if let Some(executable) = executable {
             let found = executable.canonicalize();
@@ -103,7 +103,7 @@ impl Testbed {
         Ok(self)
     }
 
-    /// Binds the namespace to its folder, its pool and its class.
+    /// Binds the namespace to its folder, pool and class.
     async fn bind_namespace(&self) -> Result<()> {
         let vcenter = self.vcenter();
         let annotations = json!({
@@ -115,7 +115,7 @@ impl Testbed {
         self.apply(&class_binding(CLASS, NAMESPACE)).await
     }
 
-    /// Gives the VM operator its provider configuration and starts it; returns when it is ready.
+    /// Writes the provider configuration, starts the VM operator and waits until it is ready.
     pub async fn start_vmop(
         &self,
         wire: WireFlag,
@@ -131,7 +131,8 @@ impl Testbed {
         self.plane.run(program).await.context("cannot start vmop")
     }
 
-    /// Starts a second VM operator, which acts without a lease; it needs what [`Self::start_vmop`] configures.
+    /// Starts a second VM operator without leader election. It uses the configuration that [`Self::start_vmop`]
+    /// writes.
     pub async fn start_second_vmop(&self, arguments: &[String]) -> Result<Running> {
         let program = Program::new("vmop", &self.vmop).replica(1).arg("--leader-elect=false");
         let program = arguments.iter().fold(program, Program::arg);
@@ -154,7 +155,7 @@ impl Testbed {
         plane::apply(&self.client(), object).await.map_err(anyhow::Error::from)
     }
 
-    /// A client with all rights.
+    /// Returns a client with all permissions.
     pub fn client(&self) -> Client {
         self.plane.client()
     }
@@ -163,29 +164,28 @@ impl Testbed {
         &self.plane
     }
 
-    /// What an admin knows of the simulated vCenter.
+    /// Returns the simulated vCenter's endpoint and credentials.
     pub fn vcenter(&self) -> &VcenterEndpoint {
         self.simulator.vcenter()
     }
 
-    /// The control API of the simulated vCenter.
     pub fn control(&self) -> &ControlApi {
         &self.control
     }
 
-    /// Processor time so far of the API server, its store, vCenter, and this program.
+    /// Returns the CPU time that the API server, etcd, vCenter and this program have used so far.
     pub fn cpu(&self) -> BTreeMap<String, Duration> {
         let parts = self.plane.parts().filter_map(|part| Some((part.name().to_owned(), part.pid()?)));
         let others = [("vcsim".to_owned(), self.simulator.pid()), ("bench".to_owned(), std::process::id())];
         parts.chain(others).map(|(name, pid)| (name, process::cpu(pid))).collect()
     }
 
-    /// What a process of this testbed has logged.
+    /// Returns a testbed process's log.
     pub fn log(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.plane.stack().folder().join("logs").join(format!("{name}.log"))).ok()
     }
 
-    /// Stops everything and waits until nothing is left.
+    /// Stops everything and waits until all processes and files are gone.
     pub async fn stop(mut self) -> Result<()> {
         self.plane.stop().await;
         self.simulator.stop().await;
@@ -202,7 +202,7 @@ pub fn namespace_object(name: &str, annotations: &Value) -> Value {
     })
 }
 
-/// Finds or builds what a testbed runs.
+/// Finds or builds the programs that a testbed runs.
 pub async fn find_tools() -> Result<Tools> {
     let wanted = tools::Options { further: sim::tools::programs(), ..tools::Options::default() };
     Ok(tokio::task::spawn_blocking(move || tools::ensure(&wanted, tools::progress().as_ref())).await??)

@@ -1,4 +1,4 @@
-//! How far the VMs are, by one watch of their objects.
+//! Counts VMs by their progress, with a single watch.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::testbed::NAMESPACE;
 
-/// The part of a status that is looked at.
+/// The status fields that are counted.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
@@ -34,7 +34,7 @@ struct Condition {
     message: Option<String>,
 }
 
-/// One VM, as seen last.
+/// A VM's last seen state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     on: bool,
@@ -42,21 +42,20 @@ struct Seen {
     ready: bool,
 }
 
-/// How many VMs are how far.
+/// The number of VMs in each state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmCounts {
-    /// Whether the first list is in.
+    /// True if the first list is complete.
     pub known: bool,
     pub there: usize,
-    /// VMs that are powered on.
     pub on: usize,
     pub ip: usize,
     pub ready: usize,
-    /// Why one of the others is not.
+    /// The Ready message from a VM that isn't ready.
     pub complaint: Option<String>,
 }
 
-/// A watch of all VirtualMachines of the namespace.
+/// A watch of all VirtualMachines in the namespace.
 pub struct VmWatch {
     counts: watch::Receiver<VmCounts>,
     task: JoinHandle<()>,
@@ -69,7 +68,7 @@ impl Drop for VmWatch {
 }
 
 impl VmWatch {
-    /// Begins to watch, and knows what is there already.
+    /// Starts the watch and waits for the first list.
     pub async fn start(client: Client) -> Result<Self> {
         let (sender, counts) = watch::channel(VmCounts::default());
         let task = tokio::spawn(async move {
@@ -91,7 +90,7 @@ impl VmWatch {
         Ok(watch)
     }
 
-    /// Waits until the VMs are that far, and returns when that was.
+    /// Waits until `reached` returns true, and returns the time at which it did.
     pub async fn wait_until(
         &mut self,
         what: &str,

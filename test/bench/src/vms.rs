@@ -1,4 +1,4 @@
-//! The objects of N virtual VMs, as capw makes them for nodes.
+//! The objects for N virtual VMs, as capw creates them for nodes.
 
 use std::collections::BTreeMap;
 
@@ -15,33 +15,33 @@ use uuid::Uuid;
 
 use crate::testbed::{CLASS, NAMESPACE};
 
-/// Requests in flight; as many clones are in flight at the floor.
+/// The number of requests in flight. The floor makes as many clones in parallel.
 pub const PARALLEL: usize = 20;
-/// The size of a node's userdata when it is compressed, in bytes.
+/// The compressed size of a node's userdata in bytes.
 const USERDATA: usize = 6 * 1024;
-/// The policy of VMs that are kept apart.
+/// The resource policy.
 pub const POLICY: &str = "apart";
 pub const MODULE: &str = "nodes";
 
-/// What VMs are made of.
+/// The properties that all VMs share.
 #[derive(Clone, Debug)]
 pub struct VmShape {
     pub image: String,
-    /// Whether they are members of a cluster module.
+    /// True if the VMs are cluster module members.
     pub module_group: bool,
 }
 
-/// The node image that all VMs are made from.
+/// Returns the node image for all VMs.
 pub fn node_image() -> String {
     sim::releases::NODE_IMAGES.last().map(|image| image.item.to_owned()).unwrap_or_default()
 }
 
-/// The name of the VM with this number.
+/// Returns the VM name for this number.
 pub fn vm_name(prefix: &str, number: usize) -> String {
     format!("{prefix}-{number:05}")
 }
 
-/// One kind's objects in the namespace of the VMs.
+/// Returns an API for one kind in the benchmark namespace.
 fn objects_of(client: &Client, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     Api::namespaced_with(client.clone(), NAMESPACE, &resource)
@@ -51,7 +51,7 @@ pub fn virtual_machines(client: &Client) -> Api<DynamicObject> {
     objects_of(client, "vmoperator.vmware.com", "v1alpha1", "VirtualMachine")
 }
 
-/// Creates a Secret with a node's cloud-init for each VM.
+/// Creates a Secret with node bootstrap data for each VM.
 pub async fn create_secrets(client: &Client, prefix: &str, count: usize) -> Result<()> {
     let api = objects_of(client, "", "v1", "Secret");
     let create = |number| {
@@ -68,7 +68,7 @@ pub async fn create_secrets(client: &Client, prefix: &str, count: usize) -> Resu
     stream::iter(0..count).map(create).buffer_unordered(PARALLEL).try_collect().await
 }
 
-/// The guestinfo keys of a node, with userdata that compresses as badly as certificates and keys do.
+/// Returns a node's guestinfo keys. The userdata is random, because certificates and keys don't compress well either.
 fn bootstrap_data(name: &str) -> Result<BTreeMap<String, String>> {
     let metadata = cloudinit::Metadata::of_node(name, "vsphere://bench");
     let mut userdata = b"#cloud-config\nwrite_files:\n".to_vec();
@@ -90,7 +90,7 @@ pub(crate) async fn create_object(api: &Api<DynamicObject>, object: Value) -> Re
     Ok(())
 }
 
-/// One VirtualMachine, owned and identified as a node's is.
+/// Returns a VirtualMachine with the owner and UUIDs that a node's has.
 fn vm_object(name: &str, shape: &VmShape) -> Value {
     let uuid = Uuid::new_v4().to_string();
     let mut object = json!({
@@ -116,7 +116,7 @@ fn vm_object(name: &str, shape: &VmShape) -> Value {
     object
 }
 
-/// The resource policy whose cluster module keeps VMs apart.
+/// Returns the resource policy whose cluster module keeps VMs on separate hosts.
 pub fn policy_object() -> Value {
     json!({
         "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": "VirtualMachineSetResourcePolicy",
@@ -128,7 +128,7 @@ pub fn policy_object() -> Value {
     })
 }
 
-/// Writes the same status to each VirtualMachine, once.
+/// Writes the same status to each VirtualMachine once.
 pub async fn write_status(client: &Client, prefix: &str, count: usize, status: &Value) -> Result<()> {
     let api = virtual_machines(client);
     let patch = |number| {
@@ -141,7 +141,7 @@ pub async fn write_status(client: &Client, prefix: &str, count: usize, status: &
     stream::iter(0..count).map(patch).buffer_unordered(PARALLEL).try_collect().await.map_err(Into::into)
 }
 
-/// Deletes each VirtualMachine; its finalizer holds it.
+/// Sends a DELETE for each VirtualMachine. Finalizers keep the objects until the VM operator has destroyed their VMs.
 pub async fn delete_vms(client: &Client, prefix: &str, count: usize) -> Result<()> {
     let api = virtual_machines(client);
     let delete = |number| {

@@ -1,14 +1,14 @@
-//! Makes inputs: examples that are cut, repeated, mixed and filled with the words of their format.
+//! Generates inputs: mutated examples that are cut, repeated, mixed, and filled with words from their format.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// No input is longer: the API server takes no longer object.
+/// The maximum input size in bytes. The API server doesn't accept larger objects.
 pub const MAX_INPUT: usize = 1 << 20;
-/// How often a part is repeated at most, where a repetition is chosen.
+/// The maximum number of repetitions of a part.
 const MAX_REPEATS: usize = 100_000;
 
-/// A source of inputs; equal seeds give equal inputs.
+/// An input generator. The same seed yields the same inputs.
 pub struct Source {
     random: StdRng,
     examples: &'static [&'static str],
@@ -16,7 +16,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source for one target.
+    /// Creates a generator from a target's examples and words.
     pub fn new(seed: u64, examples: &'static [&'static str], words: &'static [&'static str]) -> Self {
         Self { random: StdRng::seed_from_u64(seed), examples, words }
     }
@@ -53,7 +53,7 @@ impl Source {
                 input.splice(at..end, other.iter().copied());
             }
             5 => {
-                // Opened often and never closed, or closed as often.
+                // Opens many brackets, and closes either all or none.
                 let (open, close) = [("[", "]"), ("{", "}"), ("(", ")"), ("<a>", "</a>"), ("{\"a\":", "}")]
                     [self.random.random_range(0..5usize)];
                 let depth = self.count();
@@ -77,7 +77,7 @@ impl Source {
         input.splice(at..at, part.repeat(times));
     }
 
-    /// A number that is mostly small and now and then large.
+    /// Returns a random number that is usually small and rarely large.
     fn count(&mut self) -> usize {
         let most = 1usize << self.random.random_range(0..18u32);
         self.random.random_range(1..=most).min(MAX_REPEATS)

@@ -1,9 +1,8 @@
-//! Feeds mutated input to every parser of untrusted input, and measures what each input costs.
+//! Feeds mutated input to all parsers of untrusted input, and measures the time and memory for each input.
 //!
-//! `fuzz --runs 2000 --seed 1` makes the same inputs on every machine; `fuzz --seconds 60` takes as many as there is time
-//! for. An input that panics, that takes more memory or more time than its target allows, or that a message quotes although it can come from
-//! a Secret, is written to a file and named
-//! with the command that repeats it.
+//! `fuzz --runs 2000 --seed 1` generates the same inputs on every machine. `fuzz --seconds 60` runs until the time is
+//! up. An input fails if the parser panics, exceeds its target's memory or time, or quotes data that can come from a
+//! Secret. A failing input is written to a file, and its message says how to repeat it.
 
 mod input;
 mod memory;

@@ -1,7 +1,7 @@
-//! The memory that the program has allocated, and had at its peak.
+//! Measures the program's current and peak memory allocation.
 
 use peak_alloc::PeakAlloc;
 
-/// Counts what is allocated.
+/// The allocator, which counts allocated bytes.
 #[global_allocator]
 pub static MEMORY: PeakAlloc = PeakAlloc;

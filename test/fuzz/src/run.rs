@@ -1,4 +1,4 @@
-//! Runs one target on many inputs, and measures each.
+//! Runs one target with many inputs, and measures each.
 
 use std::fmt;
 use std::fs;
@@ -14,20 +14,20 @@ use crate::input::Source;
 use crate::memory::MEMORY;
 use crate::targets::{CANARY, Target};
 
-/// An input that takes this many times its target's time ends the program: it may never end by itself.
+/// An input that takes this many times its target's time ends the program, because it may hang.
 const HANGS_AFTER: u32 = 20;
-/// A slow input is tried again this often, as other programs may have had the processor.
+/// The maximum number of attempts with a slow input, because other programs may have used the CPU.
 const TRIES: usize = 4;
 
-/// How many inputs a target gets.
+/// The limit for a target's inputs: a count or a duration.
 #[derive(Clone, Copy)]
 pub enum Amount {
     Runs(u64),
-    /// As many as there is time for.
+    /// Inputs are generated until this time has passed.
     Time(Duration),
 }
 
-/// What a target did with its inputs.
+/// A target's results.
 pub struct Report {
     name: &'static str,
     runs: u64,
@@ -50,7 +50,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// An input that a target did not bear.
+/// An input that failed.
 pub struct Failure {
     what: String,
     path: Option<PathBuf>,
@@ -66,14 +66,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What one input cost.
+/// The cost of one input.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     bytes: usize,
     time: Duration,
 }
 
-/// The input that runs now, for the watchdog: its target, and since when.
+/// The current input, for the watchdog.
 static CURRENT: Mutex<Option<Current>> = Mutex::new(None);
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -88,7 +88,7 @@ struct Current {
 /// Runs a target.
 ///
 /// # Errors
-/// The first input that it did not bear.
+/// Returns the first input that fails.
 pub fn target(target: &'static Target, amount: Amount, seed: u64, folder: &Path) -> Result<Report, Failure> {
     let began = Instant::now();
     let mut source = Source::new(seed, target.examples, target.words);
@@ -116,10 +116,10 @@ pub fn target(target: &'static Target, amount: Amount, seed: u64, folder: &Path)
     }
 }
 
-/// Runs a target on the content of a file.
+/// Runs a target with a file's content.
 ///
 /// # Errors
-/// The file can't be read, or the target did not bear it.
+/// Returns an error if the file can't be read or the input fails.
 pub fn once(target: &'static Target, path: &Path) -> Result<Report, Failure> {
     let began = Instant::now();
     let input = fs::read(path)
@@ -129,7 +129,7 @@ pub fn once(target: &'static Target, path: &Path) -> Result<Report, Failure> {
     Ok(Report { name: target.name, runs: 1, most_bytes: cost.bytes, longest: cost.time, took })
 }
 
-/// What an input cost, if that is within the target's bounds.
+/// Returns the input's cost, or an error if it exceeds the target's limits.
 fn bear(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
     let mut cost = Cost::default();
     for _ in 0..TRIES {
@@ -166,7 +166,7 @@ fn current() -> MutexGuard<'static, Option<Current>> {
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the program if an input does not end.
+/// Starts the watchdog, which ends the program if an input hangs.
 fn watch() {
     static WATCHING: std::sync::Once = std::sync::Once::new();
     WATCHING.call_once(|| {

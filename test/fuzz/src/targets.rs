@@ -1,6 +1,6 @@
-//! What is fed: each parser of untrusted input, with examples of its format and what one input may cost.
+//! The fuzz targets: all parsers of untrusted input, with example inputs and limits.
 //!
-//! Parsers of what Secrets contain return their messages, none of which may contain the [`CANARY`].
+//! Parsers that read Secrets return their messages. A message must not contain the [`CANARY`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,32 +18,32 @@ use kit::webhook::review::Review;
 use serde_json::{Value, json};
 
 pub struct Target {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Returns the messages of a parser of what Secrets contain.
+    /// Runs the parser. Parsers that read Secrets return their messages.
     pub run: fn(&[u8]) -> Vec<String>,
-    /// Inputs as people write them.
+    /// Typical inputs.
     pub examples: &'static [&'static str],
-    /// What its format is made of.
+    /// Words from the input format.
     pub words: &'static [&'static str],
-    /// The most memory for one input, bytes.
+    /// The maximum memory for one input in bytes.
     pub max_bytes: usize,
-    /// The most time for one input, in a build that is not optimised.
+    /// The maximum time for one input in an unoptimized build.
     pub max_time: Duration,
 }
 
-/// A word of inputs that stands for a password in a Secret.
+/// A word in inputs that stands for a password in a Secret.
 pub const CANARY: &str = "S3cr3tC4nary";
 
-/// Returns the message of a result.
+/// Returns the error message, if any.
 fn message<T>(result: Result<T, impl std::fmt::Display>) -> Option<String> {
     result.err().map(|error| error.to_string())
 }
 
 const MIB: usize = 1 << 20;
-/// What a target's code may make besides what its budget counts: the input as text, and values that are dropped again.
+/// The memory that a target may use in addition to its budget: the input as text, and temporary values.
 const SLACK: usize = 16 * MIB;
-/// What bootstrap data of one VM may use.
+/// The memory budget for one VM's bootstrap data.
 const BOOTSTRAP: usize = 16 * MIB;
 
 const YAML: &[&str] = &[
@@ -107,7 +107,7 @@ const XML_WORDS: &[&str] = &[
     "<!DOCTYPE a [",
     "<?x ?>",
 ];
-/// A few words in gzip and base64.
+/// A few words, compressed with gzip and encoded in base64.
 const PACKED: &str = "H4sIAAAAAAACA0u0UihJrSjhShylBwUNADH18ZmQAQAA";
 const PACKED_WORDS: &[&str] = &["H4sIAAAAAAAA", "AAAA", "=", "\n"];
 const KEY: &str = include_str!("key.txt");
@@ -211,7 +211,7 @@ fn guests_answer(input: &[u8]) -> Vec<String> {
     Vec::new()
 }
 
-/// Runs a parser whose messages go only to the author of the input.
+/// Runs a parser whose messages are shown only to the input's author.
 fn quiet(run: impl FnOnce()) -> Vec<String> {
     run();
     Vec::new()

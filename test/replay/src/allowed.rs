@@ -1,10 +1,10 @@
-//! Reviewed lists: what differs, and may.
+//! Compares differences with a reviewed list.
 
 use std::collections::BTreeSet;
 
-/// Compares what was found with a reviewed list: one name a line, `#` begins a comment.
+/// Compares names with a reviewed list: one name per line, and `#` begins a comment.
 ///
-/// Returns a line for each name that is not allowed and for each allowed name that does not occur.
+/// Returns a message for each name that isn't listed, and for each listed name that doesn't occur.
 pub fn compare(found: &BTreeSet<String>, list: &str, file: &str) -> Vec<String> {
     let lines = list.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let allowed: BTreeSet<String> = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();

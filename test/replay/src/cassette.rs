@@ -1,4 +1,4 @@
-//! Cassettes of VCR: recorded exchanges in YAML, by Ruby's or by Python's library.
+//! Reads VCR cassettes: exchanges that Ruby's or Python's VCR library recorded in YAML.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -7,45 +7,45 @@ use std::fmt;
 
 use crate::exchange::{Exchange, Headers};
 
-/// Why a cassette cannot be read.
+/// The reasons why a cassette can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// It is not the YAML of a cassette.
+    /// The file isn't a YAML cassette.
     #[error("line {line}: {what}. Record it again, or restore the file")]
     Yaml {
-        /// The line, from 1; 0 if it is not known.
+        /// The line number, from 1, or 0 if unknown.
         line: u64,
-        /// What is wrong.
+        /// The parser's message.
         what: String,
     },
-    /// An exchange lacks something.
+    /// An exchange is incomplete.
     #[error(
         "exchange {exchange} has no {lacks}: the recording was cut off. Record it again, or restore the file"
     )]
     Cut {
-        /// The exchange, from 1.
+        /// The exchange number, from 1.
         exchange: usize,
-        /// What it lacks.
+        /// The missing part.
         lacks: &'static str,
     },
-    /// The end of the file is missing.
+    /// The file's end is missing.
     #[error(
         "after exchange {exchanges}, the line {line} is missing: the recording was cut off. Record it again, or restore the file"
     )]
     NoEnd {
-        /// How many exchanges there are.
+        /// The number of complete exchanges.
         exchanges: usize,
-        /// The line that ends a cassette.
+        /// The missing line's key.
         line: &'static str,
     },
 }
 
-/// Returns true if the text is a cassette, whole or not.
+/// Returns true if the text is a cassette, complete or not.
 pub fn is_cassette(text: &str) -> bool {
     text.lines().any(|line| matches!(line.trim_end(), "http_interactions:" | "interactions:"))
 }
 
-/// Reads all exchanges of a cassette, in their order.
+/// Reads all exchanges of a cassette, in order.
 pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
     let text = without_templates(text);
     let cassette: Cassette =
@@ -72,7 +72,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A cassette is larger than what a parser of manifests allows.
+/// Returns parser options with a larger budget than manifests need.
 fn options(length: usize) -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -84,7 +84,7 @@ fn options(length: usize) -> serde_saphyr::Options {
     }
 }
 
-/// Ruby's cassettes can be templates: lines of code are dropped, and each inserted value becomes a word.
+/// Removes template code from a Ruby cassette: drops lines of code, and replaces each inserted value with a word.
 fn without_templates(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -126,7 +126,7 @@ struct Cassette {
 struct Interaction {
     request: Option<Request>,
     response: Option<Response>,
-    /// The last line of an exchange that Ruby's library wrote.
+    /// The last key in an exchange that Ruby's library wrote.
     recorded_at: Option<IgnoredAny>,
 }
 
@@ -152,7 +152,7 @@ struct Status {
 }
 
 impl Interaction {
-    /// The exchange, or the name of what it lacks.
+    /// Returns the exchange, or its missing part.
     fn exchange(self, is_ruby: bool) -> Result<Exchange, &'static str> {
         let request = self.request.ok_or("request")?;
         let response = self.response.ok_or("answer")?;
@@ -160,7 +160,7 @@ impl Interaction {
             return Err("time of its recording");
         }
         let asked = header(request.headers, "SOAPAction").unwrap_or_default();
-        // Newer servers report which release they applied, whatever the client named.
+        // Newer servers report the release that they applied, which can differ from the client's.
         let applied = header(response.headers, "X-Applied-Soapaction").filter(|value| !value.is_empty());
         Ok(Exchange {
             method: request.method.ok_or("HTTP method")?.to_uppercase(),
@@ -178,13 +178,13 @@ fn header(headers: Option<HashMap<String, Body>>, name: &str) -> Option<String> 
     found.map(|(_, value)| value.0)
 }
 
-/// What follows the host.
+/// Returns the URI without scheme and host.
 fn path_of(uri: &str) -> String {
     let after = uri.split_once("://").map_or(uri, |(_, after)| after);
     after.find('/').map_or("/", |at| &after[at..]).to_owned()
 }
 
-/// Text as it is, as the member `string` of a map, or as the first member of a list.
+/// A body or header value: text, a map with the text in the key `string`, or a list with the text as its first item.
 #[derive(Default)]
 struct Body(String);
 

@@ -1,51 +1,51 @@
-//! One request with its answer.
+//! A request and its response.
 
 use serde::{Deserialize, Serialize};
 use vsphere::untrusted::{self, Decoded};
 
-/// One request with its answer, as the wire check reads it.
+/// A request and its response, in the wire check's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// The HTTP method, in upper case.
+    /// The HTTP method in upper case.
     pub method: String,
     /// The path with its query, without the host.
     pub path: String,
-    /// The headers that say what is asked: SOAPAction.
+    /// The headers that identify the call.
     #[serde(default)]
     pub headers: Headers,
-    /// The body of the request.
+    /// The request body.
     #[serde(default)]
     pub request: String,
-    /// The HTTP status of the answer.
+    /// The response's HTTP status.
     pub status: u16,
-    /// The body of the answer.
+    /// The response body.
     #[serde(default)]
     pub answer: String,
 }
 
-/// The headers of a request that say what is asked.
+/// The request headers that identify the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Headers {
-    /// Such as `"urn:vim25/8.0.3.0"`.
+    /// The API release, such as `"urn:vim25/8.0.3.0"`.
     #[serde(rename = "SOAPAction", default, skip_serializing_if = "String::is_empty")]
     pub soap_action: String,
 }
 
-/// The wire of an exchange.
+/// The wire protocol of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wire {
-    /// The VIM API or storage policies over SOAP.
+    /// The VIM API or the storage policy API over SOAP.
     Soap,
-    /// The list of the versions that a server speaks over SOAP.
+    /// The API versions that a server supports over SOAP.
     Versions,
-    /// The VIM API or storage policies over VI/JSON.
+    /// The VIM API or the storage policy API over VI/JSON.
     ViJson,
     /// The Automation API.
     Automation,
 }
 
 impl Exchange {
-    /// The wire; `None` if no vCenter was asked.
+    /// Returns the wire protocol, or `None` if the request isn't a vCenter call.
     pub fn wire(&self) -> Option<Wire> {
         let path = self.path.split('?').next().unwrap_or_default();
         match path {
@@ -57,7 +57,7 @@ impl Exchange {
         }
     }
 
-    /// Decodes the answer with the client's decoder for its wire.
+    /// Decodes the response with the client's decoder for its wire protocol.
     pub fn decode(&self) -> Option<Decoded> {
         let body = self.answer.as_bytes();
         Some(match self.wire()? {
@@ -68,7 +68,7 @@ impl Exchange {
         })
     }
 
-    /// The name of the call: the method in the envelope, or the last part of the path.
+    /// Returns the call's name: the method in the SOAP envelope, or the last path segment.
     pub fn call(&self) -> &str {
         if self.wire() == Some(Wire::Soap) {
             return method_in(&self.request).unwrap_or("unknown");
@@ -76,7 +76,7 @@ impl Exchange {
         self.path.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default()
     }
 
-    /// The release of the VIM API that was spoken, such as `8.0.2.0`.
+    /// Returns the VIM API release of the exchange, such as `8.0.2.0`.
     pub fn release(&self) -> Option<&str> {
         let action = self.headers.soap_action.trim_matches('"');
         let spoken = action.strip_prefix("urn:vim25/").filter(|release| !release.is_empty());
@@ -84,7 +84,7 @@ impl Exchange {
     }
 }
 
-/// The name of the first element in the body of an envelope.
+/// Returns the first element's name in the envelope's body.
 fn method_in(envelope: &str) -> Option<&str> {
     let body = envelope.find(":Body").or_else(|| envelope.find("<Body"))?;
     let inside = &envelope[body..];

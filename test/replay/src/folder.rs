@@ -1,4 +1,4 @@
-//! The files of a folder of recordings.
+//! Reads a recordings folder.
 
 use std::path::{Path, PathBuf};
 
@@ -7,34 +7,34 @@ use anyhow::{Context, Result, bail};
 use crate::exchange::Exchange;
 use crate::{cassette, recording};
 
-/// The variable that names the folder.
+/// The environment variable that names the folder.
 pub const VARIABLE: &str = "LAYERCAKE_RECORDINGS";
 
 /// All recordings below a folder.
 #[derive(Debug, Default)]
 pub struct Folder {
-    /// Those of vCenters.
+    /// The recordings with vCenter exchanges.
     pub files: Vec<File>,
-    /// The names of the other files, each with the reason why it is not read.
+    /// Skipped files and exchanges by name, each with the reason.
     pub skipped: Vec<(String, String)>,
 }
 
 /// A recording.
 #[derive(Debug)]
 pub struct File {
-    /// Its name below the folder, with slashes.
+    /// The path below the folder.
     pub name: String,
-    /// Its exchanges with a vCenter, each with its number in the file, from 1.
+    /// The vCenter exchanges, each with its number in the file, from 1.
     pub exchanges: Vec<(usize, Exchange)>,
 }
 
-/// The folder that the environment names.
+/// Returns the folder that the environment variable names.
 pub fn from_environment() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 impl Folder {
-    /// Reads all recordings below a folder. A recording that cannot be read is an error with its name and place.
+    /// Reads all recordings below a folder. Returns an error with name and place if a recording can't be read.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut read = Self::default();
         for path in files_below(folder)? {
@@ -80,7 +80,7 @@ impl Folder {
         Ok(())
     }
 
-    /// All exchanges, each with the name and number by which a reader finds it.
+    /// Returns all exchanges, each with its file name and number for messages.
     pub fn exchanges(&self) -> impl Iterator<Item = (String, &Exchange)> {
         self.files.iter().flat_map(|file| {
             let place = |number: &usize| format!("{}: exchange {number}", file.name);

@@ -1,8 +1,8 @@
-//! Recordings of real vCenters, read for tests: what each request asked and what vCenter answered.
+//! Reads recorded exchanges with real vCenters, for tests.
 //!
-//! The recordings are not part of the repository. [`folder::from_environment`] finds the folder that
-//! `LAYERCAKE_RECORDINGS` names. Its files are cassettes of VCR (Ruby and Python), or recordings of
-//! `layercake doctor --record`. The README of this crate says which public ones there are.
+//! The recordings aren't part of the repository. [`folder::from_environment`] returns the folder that
+//! `LAYERCAKE_RECORDINGS` names. It contains VCR cassettes (Ruby and Python) or `layercake doctor --record`
+//! recordings. This crate's README lists public recordings.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,21 +1,21 @@
-//! The names that answers use: types of data objects and faults, and paths of properties.
+//! Collects the names in responses: types of data objects and faults, and property paths.
 
 use std::collections::BTreeSet;
 
 use vsphere::untrusted::Decoded;
 use vsphere::{Object, Value};
 
-/// The names of types and properties in answers.
+/// The type and property names in responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Types of data objects and of faults, such as `VirtualDisk`.
+    /// Types of data objects and faults, such as `VirtualDisk`.
     pub types: BTreeSet<String>,
-    /// Properties with the type of the object that has them, such as `VirtualMachine.config.uuid`.
+    /// Property paths, prefixed with the object type, such as `VirtualMachine.config.uuid`.
     pub properties: BTreeSet<String>,
 }
 
 impl Names {
-    /// Adds the names of an answer.
+    /// Adds the names in a response.
     pub fn add(&mut self, decoded: &Decoded) {
         match decoded {
             Decoded::Answer(value) => self.add_value(value),
@@ -50,7 +50,7 @@ impl Names {
     }
 }
 
-/// A path such as `a["b"].c` as `a[].c`.
+/// Removes the keys from a property path: `a["b"].c` becomes `a[].c`.
 fn without_keys(path: &str) -> String {
     let mut out = String::new();
     let mut inside = false;

@@ -1,4 +1,4 @@
-//! The table of the recordings in docs/vcenter.md: which servers, how many answers, which calls.
+//! Generates the recordings table in docs/vcenter.md, with the responses, faults and calls per server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::folder::Folder;
 const BEGIN: &str = "<!-- recorded vCenters: written by hack/generate -->\n";
 const END: &str = "<!-- end of recorded vCenters -->";
 
-/// What was recorded of one server.
+/// The recorded exchanges with one server.
 #[derive(Debug, Default)]
 struct Row {
     answers: usize,
@@ -20,7 +20,7 @@ struct Row {
     calls: BTreeSet<String>,
 }
 
-/// The product, version and build of a server; sorts the newest first.
+/// The product, version and build of a server. Rows are sorted by it, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Server {
     product: String,
@@ -29,7 +29,7 @@ struct Server {
     build: String,
 }
 
-/// Returns the page with the table of these recordings between its marks; `None` if it has no marks.
+/// Returns the page with the table between its marks replaced, or `None` if the marks are missing.
 pub fn with_table(page: &str, folder: &Folder) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
@@ -57,12 +57,12 @@ fn table(folder: &Folder) -> String {
     text
 }
 
-/// The server of an exchange whose file has no service content: only the release that was spoken is known.
+/// Returns the server for an exchange in a file without service content. Only the API release is known.
 fn spoken_to(exchange: &Exchange) -> Server {
     server("vCenter Server", exchange.release().unwrap_or("unknown"), "not recorded")
 }
 
-/// What a server says about itself in its service content.
+/// Returns the server that the exchange's service content describes.
 fn about(exchange: &Exchange) -> Option<Server> {
     let Some(Decoded::Answer(content)) = exchange.decode() else { return None };
     let about = content.get("about");

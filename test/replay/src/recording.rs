@@ -1,34 +1,35 @@
-//! Recordings of `layercake doctor --record`: one JSON value a line, the first and the last of which say what they are.
+//! Reads `layercake doctor --record` recordings: one JSON value per line, with a header line and a last line that
+//! counts the exchanges.
 
 use serde_json::Value as Json;
 
 use crate::exchange::Exchange;
 
-/// The first line's member that names the format.
+/// The key that contains the format version in the first line.
 const FORMAT: &str = "layercakeRecording";
-/// The version of the format that is read.
+/// The supported format version.
 const VERSION: u64 = 1;
 
-/// Why a recording cannot be read.
+/// The reason why a recording can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}. {remedy}")]
 pub struct Broken {
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
 const AGAIN: &str = "Run layercake doctor --record again, or restore the file";
 
-/// Returns true if the text begins as a recording does.
+/// Returns true if the text begins like a recording.
 pub fn is_recording(text: &str) -> bool {
     text.lines().next().is_some_and(|first| first.contains(FORMAT))
 }
 
-/// Reads all exchanges of a recording, in their order.
+/// Reads all exchanges of a recording, in order.
 pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
     let broken = |line: usize, what: String| Broken { line, what, remedy: AGAIN };
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(read.iter().map(|one| one.path.as_str()).collect::<Vec<_>>(), ["/sdk", "/api/x"]);
     }
 
-    /// Cut after any byte but the last line's end, it is an error with its line and a remedy.
+    /// A recording that is cut at any byte, except the final newline, yields an error with its line and a remedy.
     #[test]
     fn a_recording_that_was_cut_off_is_an_error() {
         for end in 0..WHOLE.len() - 1 {

@@ -1,4 +1,4 @@
-//! Recordings as the wire check reads them: a file of exchanges for each recording.
+//! Writes recordings in the wire check's format: one JSON line per exchange.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -9,13 +9,13 @@ use anyhow::Result;
 use crate::exchange::Exchange;
 use crate::folder::Folder;
 
-/// Writes the exchanges of all recordings into a folder.
+/// Writes one exchange file per recording into a folder.
 pub fn write(recordings: &Folder, into: &Path) -> Result<()> {
     for file in &recordings.files {
         let path = into.join(format!("{}.jsonl", file.name.replace('/', "-")));
         let mut out = BufWriter::new(File::create(&path)?);
         for (_, exchange) in &file.exchanges {
-            // The wire check knows one path of the service of storage policies.
+            // The wire check only knows this path for the storage policy service.
             let path = exchange.path.replace("/pbm/sdk", "/pbm");
             serde_json::to_writer(&mut out, &Exchange { path, ..exchange.clone() })?;
             out.write_all(b"\n")?;

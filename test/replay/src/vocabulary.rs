@@ -1,4 +1,4 @@
-//! The names that the client and the VM operator know: those that their sources say.
+//! Collects the names in the client's and the VM operator's sources.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 
 use crate::names::Names;
 
-/// The names in sources. A name is known if it is the whole of a string there, outside of tests.
+/// The names in the sources. A name is known if it is a whole string literal outside test code.
 #[derive(Debug, Default)]
 pub struct Vocabulary(BTreeSet<String>);
 
 impl Vocabulary {
-    /// Reads the sources of the client and of the VM operator: `vsphere/src` and `vmop/src`.
+    /// Reads the sources in `vsphere/src` and `vmop/src`.
     pub fn of_client() -> Result<Self> {
         let mut known = Self::default();
         for crate_name in ["vsphere", "vmop"] {
@@ -27,7 +27,7 @@ impl Vocabulary {
         for entry in entries {
             let path = entry?.path();
             let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            // The recorder's words are those that it keeps, whatever they mean.
+            // The recorder's strings are names that it keeps in recordings, not names that the client understands.
             let is_skipped = matches!(stem.as_str(), "snapshots" | "recording") || stem.ends_with("tests");
             if path.is_dir() && !is_skipped {
                 self.read(&path)?;
@@ -53,7 +53,7 @@ impl Vocabulary {
         self.0.extend(strings.filter(is_name).map(str::to_owned));
     }
 
-    /// The names that the client does not know.
+    /// Returns the names that the client doesn't know.
     pub fn unknown(&self, names: &Names) -> Names {
         let property = |name: &&String| {
             let path = name.split_once('.').map_or(name.as_str(), |(_, path)| path);

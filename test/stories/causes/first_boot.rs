@@ -1,4 +1,4 @@
-//! A first boot that fails, or of which nobody hears, is explained at the top: what, where, and what to do.
+//! A first boot fails or a guest stays silent. The user sees the cause, the VM and the remedy on the cluster.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::story::{CLUSTER, Story, assert_contains, condition, story};
 use crate::harness::vsphere_soap;
 
 const CONDITION: &str = "guestinfo.vmservice.bootstrap.condition";
-/// Longer than the VM operator of the shared stack waits for a report.
+/// A timeout that exceeds the time for which the VM operator waits for a guest's report.
 const SILENCE: Duration = Duration::from_mins(6);
 
 fn manifest(name: &str, workers: &str) -> String {
@@ -73,7 +73,7 @@ fn a_guest_that_says_nothing_is_named_with_its_power_and_tools() {
     });
 }
 
-/// Waits until `Ready` of the cluster has all these words; its message.
+/// Waits until the cluster's `Ready` message contains all these words, and returns it.
 async fn cluster_says(story: &Story, name: &str, deadline: Duration, words: &[&str]) -> String {
     story.wait_for_message(("TanzuKubernetesCluster", name), "Ready", deadline, words).await
 }

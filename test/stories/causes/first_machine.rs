@@ -1,4 +1,4 @@
-//! What keeps a cluster's first machine from coming up, each cause provoked, and read where a user looks first.
+//! A cluster's first machine doesn't come up. The user sees each cause on the cluster.
 
 use std::panic::AssertUnwindSafe;
 
@@ -13,7 +13,7 @@ use crate::harness::objects::{POLICY, cluster, nodes, storage_class};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story, merge, story};
 
-/// A cluster, its VM class and storage class, and the words that its condition Ready must have.
+/// Cluster names with their VM class and storage class, and the words that the `Ready` message must contain.
 const CAUSES: [(&str, [&str; 2], &[&str]); 4] = [
     (
         "greedy",
@@ -66,7 +66,7 @@ fn causes_of_the_first_machine_are_named_at_the_top() {
     });
 }
 
-/// The first node of a wrong class is replaced when the manifest is corrected.
+/// The user corrects the VM class in the manifest, and the first node is replaced.
 async fn corrects_the_class(story: &Story) {
     let corrected = nodes(1, "best-effort-xsmall", "gold");
     story.apply_object(&cluster(&story.namespace, "classless", "v1.35", &corrected, &[])).await;
@@ -76,7 +76,7 @@ async fn corrects_the_class(story: &Story) {
     assert!(own.all(|machine| machine["spec"]["className"] == "best-effort-xsmall"));
 }
 
-/// The cause names the lost data, because no health check replaces the only control plane node.
+/// `Ready` says that the etcd data is lost, because health checks don't replace the only control plane node.
 async fn loses_its_only_control_plane_node(story: &Story) {
     let vm = story.vm_with("classless-control-plane-").await;
     story.shared.control().power(&vm.moid, PowerAction::Destroy).await.unwrap();
@@ -91,7 +91,7 @@ async fn loses_its_only_control_plane_node(story: &Story) {
     assert_eq!(blocking.reason, "CannotBeRemediated", "{blocking:?}");
 }
 
-/// Ready names a pause that holds a deletion, with the command that ends it.
+/// `Ready` says that a pause blocks the deletion, and names the command that ends the pause.
 async fn a_pause_holds_its_deletion(story: &Story) {
     let paused = |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
     story.patch("TanzuKubernetesCluster", "classless", paused(json!(""))).await;
@@ -109,7 +109,8 @@ async fn a_pause_holds_its_deletion(story: &Story) {
 
 const NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
-/// A pool has one address, and another has it: that is named at the top, and ends when the address is free again.
+/// The pool's only free address belongs to another claim. The user sees this on the cluster, which goes on when the
+/// address is free.
 #[test]
 fn an_address_pool_that_is_used_up_is_named_and_waited_for() {
     disruptive_story("used-up", |story| async move {
@@ -122,7 +123,8 @@ fn an_address_pool_that_is_used_up_is_named_and_waited_for() {
         let pool = pools.get(POOL).await.unwrap();
         let whole = pool.data["spec"]["addresses"].clone();
         let last = whole[0].as_str().unwrap().rsplit('-').next().unwrap().to_owned();
-        // The provider refuses a pool without the addresses that are in use. A cluster that was moved away leaves its address behind.
+        // The provider rejects a pool without the addresses in use. A cluster that was moved away leaves its address
+        // behind.
         let claims = story.cluster_api("IPAddressClaim");
         let all = ListParams::default();
         let none = async || claims.list(&all).await.is_ok_and(|claims| claims.items.is_empty());
@@ -131,7 +133,7 @@ fn an_address_pool_that_is_used_up_is_named_and_waited_for() {
         let mut addresses: Vec<_> = left.iter().map(|one| one.data["spec"]["address"].clone()).collect();
         addresses.push(json!(last));
         merge(&pools, POOL, json!({"spec": {"addresses": addresses}})).await.unwrap();
-        // Before the provider sees the change, it gives a claim any address of the whole pool.
+        // Until the provider sees the change, it may give a claim any address from the whole pool.
         story
             .wait_until("one address is free", SOON, async || {
                 pools.get(POOL).await.unwrap().data["status"]["ipAddresses"]["free"] == 1
@@ -162,7 +164,8 @@ async fn wait_for_an_address(story: &Story, address: &str) {
     story.wait_for_field(("Cluster", "late"), ("/spec/controlPlaneEndpoint/host", address), SOON).await;
 }
 
-/// More memory than any host has, a policy that vCenter has not, and a guest that does not boot.
+/// Creates a class with more memory than any host has and a storage class whose policy vCenter doesn't have, and
+/// holds a guest's boot.
 async fn what_is_to_go_wrong(story: &Story) {
     story.prepare_namespace("best-effort-xsmall").await;
     let class = json!({

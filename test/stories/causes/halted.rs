@@ -1,5 +1,5 @@
-//! One cluster that halts again and again, each time for another cause, and each time says so at the top: its node or its
-//! endpoint is not reached, an add-on keeps an update back, its deletion is refused or held.
+//! One cluster halts repeatedly, each time for another cause, and the user sees the cause on the cluster: an
+//! unreachable node or endpoint, an add-on that blocks an upgrade, or a deletion that is refused or blocked.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams};
@@ -12,7 +12,7 @@ use crate::harness::objects::{SMALL, one_node, upgrade};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, merge, story};
 
 const NAME: &str = "halting";
-/// Nobody listens there; a site's addresses are all others.
+/// An address outside the site's ranges, on which nothing listens.
 const NOWHERE: &str = "10.254.254.254";
 
 #[test]
@@ -32,8 +32,8 @@ async fn node(story: &Story) -> InventoryVm {
     story.wait_for("there is a VM", CLUSTER, || async { story.vms().await.pop() }).await
 }
 
-/// The API server serves, and nobody here reaches it: Cluster API asks for it elsewhere, and then the guest reports an address
-/// to which nothing leads.
+/// The API server is unreachable: first Cluster API's kubeconfig names a wrong endpoint, then the guest reports a
+/// wrong address.
 async fn who_is_not_reached_is_named_with_its_address(story: &Story) {
     let vm = node(story).await;
     story.shared.guests.reached(&vm.name, |phase| *phase == Phase::Held).await;
@@ -55,7 +55,7 @@ async fn who_is_not_reached_is_named_with_its_address(story: &Story) {
     story.wait_until_running(NAME).await;
 }
 
-/// The kubeconfig by which Cluster API reaches the cluster.
+/// The kubeconfig with which Cluster API connects to the cluster.
 struct Kubeconfig {
     secrets: Api<Secret>,
     name: String,
@@ -83,7 +83,8 @@ impl Kubeconfig {
     }
 }
 
-/// The cluster's field is what counts, and nothing is replaced for the edit.
+/// A user edits generated objects. The control plane edit is reverted, the template edit is refused, and machines
+/// aren't replaced.
 async fn what_somebody_edits_is_put_right(story: &Story) {
     let before = machines(story).await;
     let control_planes = story.api("KubeadmControlPlane");
@@ -109,7 +110,7 @@ async fn machines(story: &Story) -> Vec<String> {
     machines.iter().map(ResourceExt::name_any).collect()
 }
 
-/// What the guest's API server refuses now, it would refuse of the next version.
+/// A user adds a broken add-on and upgrades. The upgrade waits, because the next version would reject the add-on too.
 async fn an_add_on_keeps_an_update_back(story: &Story) {
     let broken = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -136,7 +137,7 @@ async fn an_add_on_keeps_an_update_back(story: &Story) {
 
 const HELD: &str = "story.test/held";
 
-/// vCenter refuses to destroy the VM; then strangers' finalizers hold what is left of it.
+/// vCenter refuses to destroy the VM. Then foreign finalizers block the deletion, and the user sees each one.
 async fn a_deletion_that_halts_says_what_holds_it(story: &Story) {
     let vm = node(story).await;
     let control = story.shared.control();

@@ -1,4 +1,5 @@
-//! A cluster that falls ill for good: what is done about it ends by itself, shows at the top, and does not keep the cluster from going.
+//! A cluster breaks for good. Remediation stops by itself, the user sees the cause on the cluster, and can still
+//! delete it.
 
 use std::process::Command;
 
@@ -12,7 +13,7 @@ use sim::control::PowerAction;
 use crate::harness::objects::one_and_one;
 use crate::harness::story::{CLUSTER, SOON, Story, story};
 
-/// As often as gcm's flag has it if nobody sets it.
+/// gcm's default limit for node remediations.
 const REMEDIATIONS: u64 = 3;
 
 #[test]
@@ -50,7 +51,7 @@ async fn remediation_ends_by_itself(story: &Story) {
     assert_eq!(cluster(story).await.unwrap()["status"]["nodeRemediationCount"], REMEDIATIONS);
 }
 
-/// Its process is stopped: connections are taken, and nothing answers.
+/// The API server process is stopped with SIGSTOP, so it accepts connections but doesn't respond.
 async fn an_api_server_that_hangs_is_named(story: &Story) {
     let node = story.vm_with("-control-plane-").await;
     let folder = story.shared.session.kubeconfig.parent().unwrap().join("guests").join(&node.moid);
@@ -80,7 +81,7 @@ async fn workers(story: &Story) -> Vec<String> {
     machines.items.into_iter().filter_map(|machine| machine.metadata.name).collect()
 }
 
-/// The name of the worker whose VM is destroyed in vCenter.
+/// Destroys a worker's VM in vCenter, and returns the worker's name.
 async fn destroy_worker(story: &Story) -> String {
     let there = || async { story.vms().await.into_iter().find(|vm| vm.name.contains("-doomed-")) };
     let worker = story.wait_for("there is a worker", SOON, there).await;

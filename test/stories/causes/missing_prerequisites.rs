@@ -1,4 +1,4 @@
-//! What is missing is named in a condition and an event, and once it is there the VM comes up by itself.
+//! A prerequisite is missing. The user sees it in a condition and an event, adds it, and the VM comes up by itself.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::describe::{self, Blocking};
@@ -52,7 +52,7 @@ fn a_vm_waits_for_its_image() {
         story.prepare_namespace("best-effort-xsmall").await;
         let there = PlainVm::named("no-image-vm");
         let vm = PlainVm { image: "no-such-image".to_owned(), ..there.clone() };
-        // The image comes as it would from a library: an object that names an item, with its status.
+        // Create the image as the VM operator does for a library item: an object with its status.
         let images = story.cluster_api("VirtualMachineImage");
         let mut image = serde_json::to_value(images.get(&there.image).await.unwrap()).unwrap();
         image["metadata"] = json!({"name": "no-such-image"});
@@ -85,14 +85,14 @@ fn a_cluster_tells_at_the_top_what_is_missing_at_the_bottom() {
     });
 }
 
-/// A user with one of Kubernetes' roles in the namespace sees the same cause, and the Machines below the control plane, which the role
-/// does not include.
+/// A user with a standard Kubernetes role in the namespace sees the same cause, and the Machines below the control
+/// plane, which the role can't read.
 async fn assert_shows_the_cause_to(story: &Story, role: &str, blocking: &Blocking) {
     let user = format!("{}-{role}", story.namespace);
     let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]);
     story.apply_object(&role_binding(&story.namespace, &user, role, &subjects)).await;
     let client = act_as(story, &user).await;
-    // The reads of a description run at once, and a new role can apply to some of them only.
+    // The description's reads run concurrently, so a new role may apply to some of them only.
     let look = || async {
         let seen = describe::describe(&client, &story.namespace, "no-binding").await.ok()?;
         (seen.unread == ["KubeadmControlPlane"]).then_some(seen)

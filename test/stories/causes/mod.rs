@@ -1,4 +1,5 @@
-//! Causes that keep a cluster or a VM from coming up: each is provoked, and read where a user looks first.
+//! Causes that prevent a cluster or VM from coming up. Each story triggers causes and reads them on the user's
+//! object.
 
 mod first_boot;
 mod first_machine;

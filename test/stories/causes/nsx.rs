@@ -1,5 +1,5 @@
-//! What a network provider owes a cluster, read at the top: a VirtualNetwork that nobody makes, a load balancer that gives no
-//! address.
+//! The network provider doesn't respond: a VirtualNetwork isn't realized, or a load balancer doesn't get an address.
+//! The user sees both on the cluster.
 
 use api::names::{self, label};
 use layercake::args::SiteNetwork;
@@ -10,8 +10,8 @@ use crate::harness::objects::{cluster, nodes};
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
 
-/// Nobody plays NSX on a site of port groups. A cluster keeps what it began with, so it is given what it would have begun with
-/// where NSX is.
+/// Sites with port groups don't run NSX. A cluster keeps the network objects that it started with, so the story
+/// creates the NSX objects before the clusters.
 #[test]
 fn what_nsx_owes_a_cluster_is_named_at_the_top() {
     disruptive_story("owed", |story| async move {

@@ -1,4 +1,5 @@
-//! Manifests that can't become clusters are refused at once, with the field, the reason and the remedy.
+//! A user applies a manifest that can't become a cluster. Admission refuses it with the field, the reason and the
+//! remedy.
 
 use base64::Engine as _;
 use kube::Api;
@@ -36,7 +37,7 @@ spec:
     - {name: b, replicas: 1, vmClass: best-effort-small, storageClass: gold}
 ";
 
-/// What is changed in which manifest, and what the refusal must say.
+/// Manifests with a replacement (old and new text), and the words that the refusal must contain.
 const REFUSALS: &[(&str, &str, &str, &[&str])] = &[
     (
         ONE,
@@ -133,7 +134,7 @@ fn what_real_manifests_look_like_is_taken() {
     });
 }
 
-/// A prefix in a reference, a query, and fields that the API server dropped.
+/// The user sees the full release name for a prefix or a query, and a warning for a field that the API server drops.
 #[test]
 fn what_is_written_out_or_dropped_is_shown() {
     story("shown", |story| async move {
@@ -168,7 +169,7 @@ fn what_is_written_out_or_dropped_is_shown() {
 #[test]
 fn what_may_not_change_is_refused() {
     story("immutable", |story| async move {
-        // Paused, so that nothing is made of it.
+        // The cluster is paused, so nothing is created for it.
         let paused = THREE.replace("NAME,", "fixed, annotations: {cluster.x-k8s.io/paused: \"\"},");
         story.apply(&paused).await;
         let changes = [
@@ -190,7 +191,7 @@ fn what_may_not_change_is_refused() {
             let refusal = api.patch("fixed", &params, &Patch::Merge(&change)).await;
             assert_contains(refusal.expect_err(words[0]), words);
         }
-        // One of them alone takes the other along.
+        // If only the full version changes, the release reference follows.
         let full = json!({"spec": {"distribution": {"fullVersion": "v1.35.1+vmware.1-vkr.1"}}});
         let cluster = api.patch("fixed", &params, &Patch::Merge(&full)).await.unwrap();
         let topology = &cluster.data["spec"]["topology"];
@@ -199,7 +200,7 @@ fn what_may_not_change_is_refused() {
     });
 }
 
-/// A manifest moves from one version of the API to another in Git, and its tool applies it with the same field manager.
+/// A user changes a manifest's API version in Git, and a tool applies it with the same field manager.
 #[test]
 fn a_manifest_of_another_version_is_applied_by_the_same_manager() {
     story("versions", |story| async move {
@@ -209,7 +210,7 @@ fn a_manifest_of_another_version_is_applied_by_the_same_manager() {
         for (from, to) in pairs.filter(|(from, to)| from != to) {
             let name = format!("{from}-{to}");
             apply_by_tool(&story, &cluster_of_version(&name, from, &json!({"first": "only"}))).await;
-            // gcm owns the status in the stored version.
+            // By now gcm owns status fields, in the stored version.
             story.wait_for_condition("TanzuKubernetesCluster", &name, "Paused", "True").await;
             let applied = apply_by_tool(&story, &cluster_of_version(&name, to, &json!({}))).await;
             assert!(!applied.to_string().contains("partial-object"), "{applied}");
@@ -222,7 +223,7 @@ fn a_manifest_of_another_version_is_applied_by_the_same_manager() {
     });
 }
 
-/// A cluster that is paused, so that nothing is created for it.
+/// Returns a paused cluster, for which nothing is created.
 fn cluster_of_version(name: &str, version: &str, labels: &Value) -> Value {
     let old = version == "v1alpha1";
     let [count, class] = if old { ["count", "class"] } else { ["replicas", "vmClass"] };
@@ -242,7 +243,7 @@ fn cluster_of_version(name: &str, version: &str, labels: &Value) -> Value {
     })
 }
 
-/// Applies an object as Flux and Argo CD do.
+/// Applies an object like Flux and Argo CD do.
 async fn apply_by_tool(story: &Story, object: &Value) -> Value {
     let (name, kind) = (object["metadata"]["name"].as_str().unwrap(), object["kind"].as_str().unwrap());
     let mut resource = api_resource(kind);
@@ -254,7 +255,7 @@ async fn apply_by_tool(story: &Story, object: &Value) -> Value {
     serde_json::to_value(applied).unwrap()
 }
 
-/// A review of it holds it twice.
+/// A user creates, changes and deletes a one-megabyte cluster. An admission review contains it twice.
 #[test]
 fn a_cluster_of_a_megabyte_is_created_changed_and_deleted() {
     story("large", |story| async move {
@@ -263,7 +264,7 @@ fn a_cluster_of_a_megabyte_is_created_changed_and_deleted() {
         let bundle = certificate.repeat(800_000 / certificate.len());
         let data = base64::engine::general_purpose::STANDARD.encode(bundle);
         assert!(data.len() > 1_050_000, "{}", data.len());
-        // Paused, so that nothing is made of it.
+        // The cluster is paused, so nothing is created for it.
         let paused = THREE.replace("NAME,", "large, annotations: {cluster.x-k8s.io/paused: \"\"},");
         let mut cluster =
             manifest::documents(&paused.replace("NAMESPACE", &story.namespace)).unwrap().remove(0);
@@ -283,7 +284,7 @@ fn a_cluster_of_a_megabyte_is_created_changed_and_deleted() {
     });
 }
 
-/// Where two fields name two releases, both are named, and what to write.
+/// The words in a refusal if two fields name different releases: both fields, and the remedy.
 const BOTH: [&str; 5] = [
     "spec.topology.controlPlane.tkr.reference.name",
     "release reference \\\"v1.35.1---vmware.1-vkr.1\\\" does not match full version",
@@ -308,7 +309,7 @@ fn release(name: &str) -> Value {
     }}})
 }
 
-/// Applies a manifest without effect; returns what it would become, and the server's warning.
+/// Applies a manifest in a server-side dry run, and returns the resulting object and the warnings.
 async fn dry_run(story: &Story, text: &str) -> (Value, String) {
     let documents = manifest::documents(&text.replace("NAMESPACE", &story.namespace)).unwrap();
     let placement = story.shared.session.placement();

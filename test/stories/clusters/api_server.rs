@@ -1,4 +1,4 @@
-//! The API servers of a new cluster write an audit log and encrypt Secrets; those of older clusters stay as they are.
+//! API servers in new clusters write an audit log and encrypt Secrets. Existing clusters aren't changed.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -76,7 +76,7 @@ async fn the_log_names_users_and_no_content(story: &Story, control_plane: &str) 
     }
 }
 
-/// gcm's webhook puts back what kubectl replace leaves out.
+/// gcm's webhook rejects changes to its annotations, and restores an annotation that an update drops.
 async fn users_do_not_change_what_was_noted(story: &Story) {
     let alice = json!([{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}]);
     for (name, role) in [("alice", "tanzukubernetescluster-edit"), ("alice-edit", "edit")] {
@@ -117,7 +117,7 @@ async fn a_lost_key_is_reported_and_no_other_made(story: &Story) {
     roll(story).await;
     let parts = ["api-server/kept-encryption does not exist", FILE, "backup"];
     story.wait_for_ready("kept", &parts).await;
-    // The rest of the cluster is not held up, and Cluster API waits for the key.
+    // The control plane isn't held up by other steps: Cluster API waits for the key.
     let waiting = async || {
         let configs = story.list("KubeadmConfig").await;
         let waits = |config: &&Value| {
@@ -131,7 +131,7 @@ async fn a_lost_key_is_reported_and_no_other_made(story: &Story) {
     assert_eq!(condition(&cluster, "Ready").unwrap()["reason"], "ReconcileFailed");
 }
 
-/// The page on operating a cluster has the steps. A second key is added at the same time, as the first step of a rotation.
+/// The user restores the key and adds a second key to begin a rotation, as docs/day-two.md says.
 async fn a_new_node_gets_the_key_that_is_put_back(story: &Story, first: &str) -> String {
     let file = story.shared.guests.read_file(first, FILE).expect("the file of a node");
     let one = file.lines().find(|line| line.contains("key1")).expect("its key");
@@ -151,7 +151,7 @@ async fn a_new_node_gets_the_key_that_is_put_back(story: &Story, first: &str) ->
     second
 }
 
-/// The new key comes first on all nodes, and then each Secret is written once.
+/// The user makes the new key the first on all nodes, and rewrites each Secret.
 async fn another_key_takes_its_place(story: &Story, second: &str) {
     let both = story.shared.guests.read_file(second, FILE).unwrap();
     let keys: Vec<_> = both.lines().filter(|line| line.contains("name: key")).collect();
@@ -167,7 +167,7 @@ async fn another_key_takes_its_place(story: &Story, second: &str) {
     assert_contains(read_hidden(story).await, &[SECRET]);
 }
 
-/// Replaces the nodes of the control plane.
+/// Replaces the control plane nodes.
 async fn roll(story: &Story) {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     story
@@ -175,7 +175,7 @@ async fn roll(story: &Story) {
         .await;
 }
 
-/// Waits until the only node of the control plane is another one and the cluster runs.
+/// Waits until the only control plane node is replaced and the cluster runs. Returns the new node's name.
 async fn new_control_plane(story: &Story, before: &str) -> String {
     let vm = story
         .wait_for("the node of the control plane is replaced", CLUSTER, async || {
@@ -196,7 +196,7 @@ async fn read_hidden(story: &Story) -> String {
     String::from_utf8(read.data.unwrap()["a"].0.clone()).unwrap()
 }
 
-/// An earlier version noted where the cluster was made, and had not created it yet.
+/// A cluster has only an earlier version's `made-as` annotation, so its API server keeps the earlier configuration.
 async fn a_cluster_of_an_earlier_version_stays_as_it_is(story: &Story) {
     let manifest = one_and_one("older", "workers")
         .replace("metadata: {", "metadata: {annotations: {cluster.x-k8s.io/paused: ''}, ");

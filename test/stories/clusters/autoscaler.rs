@@ -1,5 +1,5 @@
-//! A pool whose size a cluster autoscaler decides. The autoscaler's program can't be had here: its requests are made by hand, as its
-//! Cluster API provider makes them.
+//! A cluster autoscaler resizes a pool. The story sends the requests that its Cluster API provider would send,
+//! because the autoscaler itself isn't available here.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ fn an_autoscaler_scales_a_pool_from_none_and_back() {
 
         scale(&story, &deployment, 2).await;
         wait_for_workers(&story, 2).await;
-        // Something else changes meanwhile: the number stays.
+        // The pool size must survive an unrelated change.
         let label = json!({"metadata": {"labels": {"team": "batch"}}});
         story.patch("TanzuKubernetesCluster", "elastic", label).await;
 
@@ -66,14 +66,14 @@ fn an_autoscaler_scales_a_pool_from_none_and_back() {
     });
 }
 
-/// The MachineDeployment that the autoscaler finds by its annotations.
+/// Returns the MachineDeployment that the autoscaler discovers by its annotations.
 async fn node_group(story: &Story) -> DynamicObject {
     let mut found = story.api("MachineDeployment").list(&ListParams::default()).await.unwrap().items;
     assert_eq!(found.len(), 1);
     found.remove(0)
 }
 
-/// What the autoscaler takes for a node of the pool while it has none.
+/// The autoscaler reads the capacity, labels and taints for a pool's nodes while the pool is empty.
 async fn a_node_is_known_before_there_is_one(story: &Story, deployment: &DynamicObject) {
     let reference = &deployment.data["spec"]["template"]["spec"]["infrastructureRef"]["name"];
     let template = story.get("WCPMachineTemplate", reference.as_str().unwrap()).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_node_is_known_before_there_is_one(story: &Story, deployment: &Dynamic
     assert_eq!(announced("taints"), "dedicated=batch:NoSchedule");
 }
 
-/// By the subresource, as the autoscaler does.
+/// Sets the replicas through the scale subresource, like the autoscaler.
 async fn scale(story: &Story, deployment: &DynamicObject, replicas: i32) {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
     let deployments = story.api("MachineDeployment");

@@ -1,4 +1,4 @@
-//! A program that has just started decides nothing before it has read what it decides with.
+//! Programs that have just restarted don't make decisions before their caches are filled.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,8 @@ const PROXY: &str = "http://p.shop.example:3128";
 const CLIENTS: usize = 6;
 const KILLS: usize = 4;
 
-/// A cluster that is accepted without the proxy would never get it. Requests are dry runs, which pass the same webhooks.
+/// A cluster that was accepted without the proxy setting would never get it. The requests are dry runs, which pass
+/// the same webhooks.
 #[test]
 fn restarted_programs_decide_nothing_without_their_caches() {
     disruptive_story("cold-cache", |story| async move {
@@ -65,7 +66,7 @@ async fn kill_both(story: &Story) {
         Err(error) => assert_retryable(&error),
     })
     .await;
-    // This class is not assigned to the namespace.
+    // This storage class isn't assigned to the namespace.
     let unassigned = PlainVm { storage_class: Some("unassigned".to_owned()), ..PlainVm::named("cold") };
     let unassigned = unassigned.object(&story.namespace);
     kill_under_load(story, "vmop", async || {
@@ -75,8 +76,8 @@ async fn kill_both(story: &Story) {
     .await;
 }
 
-/// Kills a program several times while clients send requests. `request` returns true for the answer of a program that has read
-/// everything.
+/// Kills a program repeatedly while clients send requests. `request` returns true if the program responded with its
+/// caches filled.
 async fn kill_under_load(story: &Story, program: &str, request: impl AsyncFn() -> bool) {
     let stack = story.shared.stack().await;
     let program = stack.program(program).unwrap();
@@ -104,7 +105,7 @@ async fn kill_under_load(story: &Story, program: &str, request: impl AsyncFn() -
 
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Nothing is decided: the program does not answer, or says that the request is to be sent again.
+/// Checks that the request wasn't decided: the program is down, or asks the client to retry. Returns false.
 fn assert_retryable(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { panic!("{error}") };
     let is_put_off =

@@ -1,4 +1,5 @@
-//! What a cluster's user does after it runs: machines are lost, a control plane grows, pools come, are renamed and go.
+//! A user operates a running cluster: machines are lost, the control plane grows, and pools are added, renamed and
+//! removed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -47,7 +48,7 @@ async fn change(story: &Story, spec: Value) {
     story.patch("TanzuKubernetesCluster", "days", json!({ "spec": spec })).await;
 }
 
-/// The cluster, as soon as it runs with the spec it has now.
+/// Waits until the cluster runs with its current spec, and returns it.
 async fn wait_until_settled(story: &Story) -> Value {
     let is_settled = |cluster: &Value| {
         let (status, generation) = (&cluster["status"], &cluster["metadata"]["generation"]);
@@ -57,7 +58,7 @@ async fn wait_until_settled(story: &Story) -> Value {
     story.wait_for_object("days runs with its new spec", CLUSTER, days, is_settled).await
 }
 
-/// Nobody waits for the node of a VM that vCenter has no more.
+/// A worker's VM is destroyed in vCenter. It is replaced without waiting for its node to time out.
 async fn a_lost_worker_is_replaced_at_once(story: &Story) {
     let worker = story.vm_with("-old-").await;
     story.shared.control().power(&worker.moid, PowerAction::Destroy).await.unwrap();
@@ -80,7 +81,7 @@ async fn a_lost_worker_is_replaced_at_once(story: &Story) {
     assert_contains(message, &["VmRemovedEvent at ", "decides whether to replace it"]);
 }
 
-/// Timeouts and labels that Cluster API copies reach the machines that are there.
+/// Timeouts and labels that Cluster API copies are updated on existing machines.
 async fn what_changes_in_place_replaces_nothing(story: &Story) {
     let before = machines(story).await;
     let mut pool = pool("old", 1);
@@ -108,7 +109,7 @@ async fn what_changes_in_place_replaces_nothing(story: &Story) {
     assert_eq!(machines(story).await, before);
 }
 
-/// The class of the pool's machines is not the namespace's yet.
+/// The pool's new VM class isn't assigned to the namespace yet.
 async fn an_update_that_halts_says_where_and_goes_on(story: &Story) {
     let mut pool = pool("old", 1);
     pool["vmClass"] = json!("best-effort-medium");
@@ -159,14 +160,14 @@ async fn its_control_plane_grows(story: &Story) {
     phases.forget_former();
     change(story, json!({"topology": {"controlPlane": {"replicas": 3}}})).await;
     wait_until_settled(story).await;
-    // The watch may deliver the last change later than a read shows it.
+    // The watch may deliver the last change later than a read.
     story.wait_until("the watch shows it, too", SOON, async || phases.seen().len() > 1 && runs()).await;
     assert_eq!(phases.seen(), ["running", "updating", "running"], "growing is no illness");
     let after = machines(story).await;
     assert!(after.is_superset(&before) && after.len() == before.len() + 2, "{before:?} {after:?}");
 }
 
-/// Another name is another pool: its nodes come, and the others go.
+/// A user renames a pool: the new pool's nodes are created and the old ones are deleted.
 async fn a_pool_is_renamed(story: &Story) {
     change(story, json!({"topology": {"nodePools": [pool("new", 1), pool("second", 0)]}})).await;
     wait_until_settled(story).await;
@@ -182,7 +183,7 @@ async fn a_pool_is_renamed(story: &Story) {
     assert_eq!(cluster["status"]["totalWorkerReplicas"], 0);
 }
 
-/// A DHCP server that lost its leases gives two nodes each other's address, and then three nodes the next one's.
+/// A DHCP server loses its leases. It swaps two nodes' addresses, then rotates three nodes' addresses.
 async fn its_nodes_exchange_their_addresses(story: &Story) {
     let address = |vm: &Value| vm["status"]["endpointAddresses"][0].as_str().map(str::to_owned);
     let before = machines(story).await;
@@ -253,7 +254,7 @@ fn pool(name: &str, replicas: i32) -> Value {
     })
 }
 
-/// The phases that a cluster goes through, each as often as it is entered.
+/// The phases that a cluster enters, in order.
 struct Phases {
     seen: Arc<Mutex<Vec<String>>>,
     _watch: JoinSet<()>,
@@ -277,7 +278,7 @@ impl Phases {
         Self { seen, _watch: watch }
     }
 
-    /// Forgets all phases but the present one.
+    /// Forgets all phases except the current one.
     fn forget_former(&self) {
         let mut seen = self.seen.lock().unwrap();
         let former = seen.len().saturating_sub(1);

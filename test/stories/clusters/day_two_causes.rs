@@ -1,4 +1,5 @@
-//! What keeps a running cluster from what is asked of it, read at the top: a budget that forbids a drain, an authority that is lost.
+//! A change to a running cluster is blocked, and the user sees the cause on the cluster: a disruption budget or a
+//! lost certificate authority.
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -10,12 +11,12 @@ use crate::harness::story::{CLUSTER, SOON, Story, merge};
 
 const BUDGET: &str = "never-fewer";
 
-/// Puts a Pod onto the worker that nothing may evict.
+/// Starts a Pod on the worker that can't be evicted.
 pub async fn forbid_a_drain(story: &Story, cluster: &str) {
     let guest = story.guest_client(cluster).await;
     let all: Api<Pod> = Api::all(guest.clone());
     let vms: Vec<_> = story.vms().await.into_iter().map(|vm| vm.name).collect();
-    // Of a worker that is there, and of an image that it has.
+    // Take the node and image from a Pod on an existing worker.
     let is_on_worker = |pod: &Pod| {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
         vms.contains(&node) && !node.contains("-control-plane-")
@@ -46,7 +47,7 @@ pub async fn forbid_a_drain(story: &Story, cluster: &str) {
         .await;
 }
 
-/// The cluster names the Pod and its budget; without that the drain ends.
+/// The cluster names the Pod and its budget. The user deletes the budget, so that the drain can finish.
 pub async fn the_budget_is_named(story: &Story, cluster: &str) {
     let words = ["default/precious", BUDGET, "disruption budget", "Machine"];
     story.wait_for_complaint_within(CLUSTER, "TanzuKubernetesCluster", cluster, &words).await;
@@ -54,7 +55,7 @@ pub async fn the_budget_is_named(story: &Story, cluster: &str) {
     budgets.delete(BUDGET, &DeleteParams::default()).await.unwrap();
 }
 
-/// Nobody makes another authority in its place: nodes trust the one they have.
+/// The lost authority isn't recreated, because nodes trust the old one. The user restores it.
 pub async fn a_lost_authority_is_named(story: &Story, cluster: &str) {
     let secrets: Api<Secret> = Api::namespaced(story.client(), &story.namespace);
     let name = format!("{cluster}-ca");
@@ -72,7 +73,7 @@ pub async fn a_lost_authority_is_named(story: &Story, cluster: &str) {
     story.wait_until_running(cluster).await;
 }
 
-/// Cluster API looks at Secrets when something else makes it look, at the latest after ten minutes.
+/// Triggers a control plane reconcile. Cluster API doesn't watch these Secrets and resyncs every ten minutes.
 async fn touch_control_plane(story: &Story) {
     let control_planes = story.api("KubeadmControlPlane");
     let object = control_planes.list(&ListParams::default()).await.unwrap().items.remove(0);

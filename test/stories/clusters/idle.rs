@@ -1,11 +1,11 @@
-//! While a cluster runs and nobody changes it, vCenter receives nothing but the long poll.
+//! While a cluster runs unchanged, vCenter receives only long polls.
 
 use std::time::Duration;
 
 use crate::harness::objects::one_and_one;
 use crate::harness::story::{CLUSTER, SOON, disruptive_story};
 
-/// Long enough for several long polls' worth of idle work to show, if there were any.
+/// A time in which idle work would show up, if there were any.
 const REST: Duration = Duration::from_secs(15);
 
 #[test]

@@ -1,4 +1,4 @@
-//! The life of one cluster, from a v1alpha1 manifest to nothing.
+//! The life of one cluster, from a v1alpha1 manifest to its deletion.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ spec:
       serviceDomain: tanzukubernetescluster.local
 "#;
 
-/// The columns of kinds of Cluster API and of capw that people look at.
+/// The columns that users see for Cluster API and capw kinds.
 const COLUMNS: [(&str, &[&str]); 8] = [
     ("cluster", &["PHASE", "AGE"]),
     ("wcpcluster", &["AGE"]),
@@ -66,7 +66,7 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
     });
 }
 
-/// The programs run as the accounts of config/, with the arguments of its Deployments.
+/// The programs run with the service accounts and arguments in config/.
 async fn what_config_grants_was_enough(story: &Story) {
     let stack = story.shared.stack().await;
     for name in layercake::stack::PROGRAMS {
@@ -189,7 +189,8 @@ async fn its_nodes_are_real(story: &Story) {
     }
 }
 
-/// What cloud-init gets is the public key and the hash; the private key and the password are in their Secrets alone.
+/// The bootstrap data contains the public key and the password hash. The private key and the password are only in
+/// Secrets.
 async fn people_get_into_its_nodes(story: &Story) {
     let secrets = Api::<Secret>::namespaced(story.client(), &story.namespace);
     let read = async |name: &str, key: &str| {
@@ -214,7 +215,7 @@ async fn it_scales(story: &Story, count: usize) {
     wait_for_workers(story, count).await;
 }
 
-/// As while the endpoint of a control plane moves: Cluster API gives up deleting a Node after 10 s, if nobody says otherwise.
+/// Node deletions fail, as while a control plane's endpoint moves. By default, Cluster API would give up after 10 s.
 async fn it_scales_while_nodes_cannot_be_deleted(story: &Story) {
     let guest = story.guest_client("life").await;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(guest.clone());

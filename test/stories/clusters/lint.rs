@@ -1,4 +1,4 @@
-//! `layercake lint` and the API server with all admission refuse the same manifests, as far as that can be known without a cluster.
+//! `layercake lint` and API server admission refuse the same manifests, except for rules that need a cluster.
 
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, ValidationDirective};
@@ -40,7 +40,8 @@ fn configuration() -> Value {
     })
 }
 
-/// The settings of a network, which a cluster and the configuration share: proxies and authorities.
+/// Returns variants for the network settings that clusters and the configuration share: proxies and certificate
+/// authorities.
 fn shared_settings(authority: &str) -> Vec<(&'static str, Value)> {
     let proxy = |url: &str, no: Value| json!({"httpProxy": url, "httpsProxy": url, "noProxy": no});
     let trust = |pem: &str| {
@@ -73,7 +74,7 @@ fn shared_settings(authority: &str) -> Vec<(&'static str, Value)> {
     all
 }
 
-/// Changes of a cluster: a pointer and the new value.
+/// Returns cluster changes: JSON pointers with new values.
 fn changes(version: &str, authority: &str) -> Vec<(String, Value)> {
     let (pool, replicas, class) = match version {
         "v1alpha1" => ("workers", "count", "class"),
@@ -154,7 +155,7 @@ fn metadata_changes() -> Vec<(String, Value)> {
     all
 }
 
-/// Returns the error with which the API server refuses an object.
+/// Returns the error with which the API server refuses an object, or `None` if it accepts it.
 async fn refusal(story: &Story, object: &Value) -> Option<String> {
     let (group, version) = object["apiVersion"].as_str()?.split_once('/')?;
     let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str()?);

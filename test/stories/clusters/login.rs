@@ -1,4 +1,4 @@
-//! Users log in with tokens of an issuer, which is added, changed and removed without new nodes.
+//! Users log in with tokens from an OIDC issuer, which is added, changed and removed without replacing nodes.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ async fn issuers_are(story: &Story, jwt: Value) {
     story.patch("TanzuKubernetesCluster", NAME, patch(&jwt)).await;
 }
 
-/// Waits until the condition has this status and its message these parts.
+/// Waits until the condition has this status and its message contains these parts.
 async fn becomes(story: &Story, status: &str, parts: &[&str]) {
     let generation =
         story.get("TanzuKubernetesCluster", NAME).await.expect("it")["metadata"]["generation"].clone();
@@ -91,7 +91,7 @@ async fn client_with(story: &Story, token: &str) -> Client {
     Client::try_from(config).expect("a client")
 }
 
-/// The user that the API server makes of a token; none if it refuses it.
+/// Returns the user that the API server authenticates for a token, or `None` if it refuses the token.
 async fn user_of(story: &Story, token: &str) -> Option<UserInfo> {
     let reviews: Api<SelfSubjectReview> = Api::all(client_with(story, token).await);
     match reviews.create(&PostParams::default(), &SelfSubjectReview::default()).await {
@@ -101,12 +101,12 @@ async fn user_of(story: &Story, token: &str) -> Option<UserInfo> {
     }
 }
 
-/// Waits until a token is refused that was accepted: an API server remembers that for ten seconds.
+/// Waits until an accepted token is refused. The API server caches tokens for ten seconds.
 async fn is_forgotten(story: &Story, token: &str) {
     story.wait_until("the token is refused", SOON, async || user_of(story, token).await.is_none()).await;
 }
 
-/// By a server-side dry run, as a user tries a manifest.
+/// A user tries manifests in a server-side dry run.
 async fn what_api_servers_would_refuse_is_refused(story: &Story, issuer: &Issuer) {
     let api: Api<DynamicObject> = story.api("TanzuKubernetesCluster");
     let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
@@ -135,7 +135,7 @@ async fn what_api_servers_would_refuse_is_refused(story: &Story, issuer: &Issuer
     api.patch(NAME, &dry_run, &Patch::Merge(patch(&json!([good])))).await.expect("it is accepted");
 }
 
-/// The names of users and groups are those of the management cluster, so its bindings count.
+/// User and group names are the same as in the management cluster, so its role bindings apply.
 async fn who_may_edit_the_namespace_administers_the_cluster(story: &Story, token: &str) {
     let group = json!([{"kind": "Group", "name": "corp:devs", "apiGroup": "rbac.authorization.k8s.io"}]);
     story.apply_object(&role_binding(&story.namespace, "devs", "edit", &group)).await;
@@ -148,7 +148,7 @@ async fn who_may_edit_the_namespace_administers_the_cluster(story: &Story, token
     story.wait_for_condition("TanzuKubernetesCluster", NAME, "RoleBindingSynced", "True").await;
 }
 
-/// The token has the group `system:masters`, which only the prefix changes.
+/// The token contains the group `system:masters`. Without a prefix, the API server refuses the token.
 async fn no_token_becomes_a_group_of_kubernetes(story: &Story, issuer: &Issuer, token: &str) {
     let mut bare = jwt(issuer);
     bare["claimMappings"]["groups"]["prefix"] = json!("");
@@ -160,7 +160,7 @@ async fn no_token_becomes_a_group_of_kubernetes(story: &Story, issuer: &Issuer, 
     becomes(story, "True", &[]).await;
 }
 
-/// API servers keep the issuers that they had.
+/// An issuer is down. The user sees its URL, and API servers keep the issuers that they had.
 async fn an_issuer_that_does_not_answer_is_named(story: &Story, issuer: &Issuer, token: &str) {
     let mut away = jwt(issuer);
     away["issuer"]["url"] = json!("https://127.0.0.1:9/away");

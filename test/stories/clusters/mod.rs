@@ -1,4 +1,4 @@
-//! A cluster from its manifest to its deletion: admission, changes, upgrades.
+//! Stories about a cluster from its manifest to its deletion: admission, changes, upgrades.
 
 mod admission;
 mod api_server;

@@ -1,5 +1,5 @@
-//! Clusters from each kind of node image: what their nodes contain decides what holds the address of the control plane, and which
-//! container network they get.
+//! A user creates clusters from each kind of node image. The image's content decides how the control plane address is
+//! held, and which container network the cluster gets.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,8 @@ use crate::harness::story::{
     story_without_registry,
 };
 
-/// The release of each kind of node image, the static Pod that holds the address there, with its image, and the container network.
+/// The cluster name, release, static Pod that holds the address, its image, and the container network for each kind
+/// of node image.
 const KINDS: [(&str, &str, &str, &str, &str); 5] = [
     ("older", "v1.26.5---vmware.2-fips.1-tkg.1", "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1", "antrea"),
     ("named", NAMES_KUBE_VIP, "kube-vip", "localhost:5000/vmware.io/kube-vip:v0.8.9_vmware.1", "flannel"),
@@ -33,17 +34,17 @@ const KINDS: [(&str, &str, &str, &str, &str); 5] = [
     ("built", "v1.31.4", "kube-vip", "ghcr.io/kube-vip/kube-vip:v1.0.1", "flannel"),
     ("own", NEEDS_NOTHING, "keepalived", "localhost/layercake/keepalived:debian-13", "flannel"),
 ];
-/// A release whose image contains nothing that holds an address.
+/// A release whose image doesn't contain a program to hold an address.
 const HOLDS_NOTHING: &str = "v1.33.1---vmware.1-fips-vkr.2";
-/// A release whose image contains kube-vip, and Packages of container networks.
+/// A release whose image contains kube-vip, and Packages with container networks.
 const NAMES_KUBE_VIP: &str = "v1.34.2---vmware.1-vkr.1";
-/// A registry of the user's, whose authority is in `spec.settings.network.trust`.
+/// A private registry whose authority is in `spec.settings.network.trust`.
 const TRUSTED: &str = "registry.corp.example";
-/// Another one.
+/// A private registry whose authority isn't trusted.
 const UNTRUSTED: &str = "registry.other.example";
-/// How long the registry is down.
+/// The time for which the registry is down.
 const OUTAGE: Duration = Duration::from_hours(1);
-/// A release that needs nothing from a registry.
+/// A release that doesn't pull images from a registry.
 const NEEDS_NOTHING: &str = "v1.36.3---layercake.1";
 
 fn manifest(name: &str, release: &str, [control_planes, workers]: [u32; 2], query: &str) -> String {
@@ -103,7 +104,7 @@ fn every_kind_of_node_image_makes_a_cluster_where_nodes_reach_a_registry() {
     });
 }
 
-/// A worker pulls an image from the registry whose authority the cluster trusts, and none from the other one.
+/// A worker pulls an image from the registry that the cluster trusts, but not from the other one.
 async fn nodes_trust_the_private_registry(story: &Story, cluster: &str) {
     let guest = story.guest_client(cluster).await;
     let pods: Api<Pod> = Api::namespaced(guest, "default");
@@ -144,7 +145,8 @@ fn a_cluster_that_no_node_image_can_make_is_refused_and_another_outlives_its_hol
     });
 }
 
-/// Three control plane nodes and three workers of each kind; each control plane node holds the address at some time.
+/// Each kind gets three control plane nodes and three workers. Each control plane node holds the address at some
+/// time.
 #[test]
 #[ignore = "makes thirty nodes, takes ten minutes"]
 fn control_planes_of_every_kind_of_node_image_hand_their_address_over() {
@@ -170,7 +172,7 @@ fn control_planes_of_every_kind_of_node_image_hand_their_address_over() {
     });
 }
 
-/// Nodes that run need no registry. A node that is made meanwhile says what it waits for, and joins when the registry is back.
+/// Running nodes don't need the registry. A new node reports what it waits for, and joins when the registry is back.
 #[test]
 #[ignore = "takes an hour and a quarter"]
 fn a_registry_that_is_down_for_an_hour_delays_new_nodes_only() {
@@ -218,7 +220,7 @@ fn a_registry_that_is_down_for_an_hour_delays_new_nodes_only() {
             .await;
         story.shared.guests.registry().set_reachable(true);
         story.wait_until_running("steady").await;
-        // A failed first boot is not repeated: the user deletes the Machine, as the message says.
+        // A failed first boot isn't repeated. The user deletes the Machine, as the message says.
         let machines = story.list("Machine").await;
         let names = machines.iter().filter_map(|machine| machine["metadata"]["name"].as_str());
         let failed = names.filter(|name| name.starts_with("later-control-plane-")).collect::<Vec<_>>();
@@ -229,7 +231,7 @@ fn a_registry_that_is_down_for_an_hour_delays_new_nodes_only() {
     });
 }
 
-/// A bundle of Antrea for VMware's images of one release: an agent whose image they contain.
+/// An Antrea bundle for one release's VMware images: an agent whose image the node image contains.
 const ANTREA: &str = "
 apiVersion: v1
 kind: ConfigMap
@@ -278,10 +280,11 @@ fn a_container_network_that_nodes_cannot_have_is_refused_until_a_bundle_brings_i
             assert_contains(story.try_apply(&of(network)).await.unwrap_err(), refusal);
             assert_contains(doctor(&story, &of(network)), refusal);
         }
-        // A bundle that names an image which no node contains: the cluster says so, and runs when the bundle is corrected.
+        // The bundle names an image that is missing on the nodes. The cluster reports it, and runs after the user
+        // corrects the bundle.
         story.apply(&ANTREA.replace("v1.34.0_vmware.1", "v9")).await;
         story.apply(&of("antrea")).await;
-        // One of the Pods is named: that of the worker, if it has already joined.
+        // The message names only one Pod, which is the worker's if it has already joined.
         let missing = ["DaemonSet kube-system/antrea-agent", "on node carried-", "antrea-agent:v9"];
         story.wait_for_ready("carried", &missing).await;
         story.apply(ANTREA).await;
@@ -289,14 +292,14 @@ fn a_container_network_that_nodes_cannot_have_is_refused_until_a_bundle_brings_i
     });
 }
 
-/// In an upgrade old nodes keep the agents that their image contains, and the cluster's DNS has a Pod on a node with its image.
+/// During an upgrade, old nodes keep the agents that their image contains, and at least one CoreDNS Pod stays ready.
 #[test]
 fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
     story("agents", |story| async move {
         story.apply(&cluster_of_release("agents", HOLDS_NOTHING, 1, ("workers", 2))).await;
         story.wait_until_running("agents").await;
         let pods: Api<Pod> = Api::all(story.guest_client("agents").await);
-        // A cluster runs before its DNS does.
+        // The cluster runs before its DNS does.
         dns_may_lose_a_pod(&story).await;
         story.patch("TanzuKubernetesCluster", "agents", upgrade("v1.34.2---vmware.1-vkr.1")).await;
         let began = Instant::now();
@@ -317,7 +320,7 @@ fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
             })
             .await;
         assert_eq!(missed.into_inner(), BTreeMap::new());
-        // Pods of nodes that were deleted go after them.
+        // Pods on deleted nodes are removed later.
         for (image, wanted) in [("kube-proxy:v1.34.2_vmware.1", 3), ("coredns:v1.12.1_vmware.1", 2)] {
             let has_image = |pod: &Pod| {
                 let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -334,7 +337,8 @@ fn an_upgrade_leaves_the_agents_of_old_nodes_alone() {
     });
 }
 
-/// Evicts both Pods of CoreDNS, as the drain of a node with both does. The second eviction is refused until another Pod is ready.
+/// Evicts both CoreDNS Pods, like the drain of a node with both. The second eviction is refused until another Pod is
+/// ready.
 async fn a_drain_leaves_one_pod_of_coredns(story: &Story) {
     dns_may_lose_a_pod(story).await;
     let guest = story.guest_client("agents").await;
@@ -343,14 +347,14 @@ async fn a_drain_leaves_one_pod_of_coredns(story: &Story) {
     let dns = pods.list(&of_coredns).await.unwrap();
     assert_eq!(dns.items.len(), 2);
     for pod in dns {
-        // The client repeats a request that is refused with Too Many Requests.
+        // The client retries requests that are refused with Too Many Requests.
         pods.evict(&pod.name_any(), &EvictParams::default()).await.unwrap();
     }
     let left = pods.list(&of_coredns).await.unwrap();
     assert!(left.iter().any(|pod| serves_dns(pod) && pod.metadata.deletion_timestamp.is_none()));
 }
 
-/// Waits until the budget of CoreDNS is there, and both its Pods are healthy.
+/// Waits until the CoreDNS disruption budget exists and both Pods are healthy.
 async fn dns_may_lose_a_pod(story: &Story) {
     let budgets: Api<PodDisruptionBudget> =
         Api::namespaced(story.guest_client("agents").await, "kube-system");
@@ -368,7 +372,7 @@ fn serves_dns(pod: &Pod) -> bool {
     is_dns && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// The image that an agent's Pod cannot have, if any.
+/// Returns the image that a DaemonSet's Pod can't pull, if any.
 fn missed_image(pod: &Pod) -> Option<String> {
     let is_agent = pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet");
     let statuses = pod.status.as_ref()?.container_statuses.as_deref()?.iter().filter(|_| is_agent);
@@ -380,7 +384,8 @@ fn missed_image(pod: &Pod) -> Option<String> {
     })
 }
 
-/// Resets one control plane node after the other, and so at least once the one that holds the address.
+/// Powers off one control plane node after the other, including the one that holds the address, and waits until each
+/// is back.
 async fn each_node_goes_once(story: &Story, name: &str) {
     let vms: Vec<_> = story
         .vms()
@@ -419,7 +424,7 @@ async fn each_node_goes_once(story: &Story, name: &str) {
     }
 }
 
-/// What the doctor says of a manifest.
+/// Returns the `layercake doctor` output for a manifest.
 fn doctor(story: &Story, manifest: &str) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), manifest.replace("NAMESPACE", &story.namespace)).unwrap();

@@ -1,4 +1,4 @@
-//! A v1alpha3 cluster with two pools, while the VM operator dies under it.
+//! A user creates a v1alpha3 cluster with two pools, and sees that their nodes differ as requested.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;

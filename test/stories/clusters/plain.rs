@@ -1,5 +1,5 @@
-//! Clusters without a TanzuKubernetesCluster, made of the templates that clusterctl is given: templates stay as they are,
-//! a cluster whose class changes gets others, names of VMs can be chosen, and zones are failure domains.
+//! Clusters without a TanzuKubernetesCluster, from the clusterctl templates. Templates are immutable, a cluster whose
+//! class changes gets new ones, VM names can be chosen, and zones are failure domains.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::args::SiteNetwork;
@@ -99,7 +99,7 @@ fn template(story: &Story, kind: &str, spec: &Value) -> Value {
     })
 }
 
-/// The VM classes are bound to nobody: no VM is made, and what becomes of the templates shows all the same.
+/// The VM classes aren't assigned to the namespace, so VMs aren't created, but templates still change.
 #[test]
 fn a_cluster_whose_class_changes_gets_other_templates() {
     story("topology", |story| async move {
@@ -176,7 +176,7 @@ pub fn zone_object(story: &Story, name: &str) -> Value {
     })
 }
 
-/// The Cluster is written as for VKS, in `v1beta1`.
+/// The manifest has the format for VKS, in `v1beta1`.
 #[test]
 fn the_commands_know_a_cluster_of_cluster_api() {
     story("plain-commands", |story| async move {
@@ -241,7 +241,7 @@ async fn first_boot_failed(story: &Story) -> Option<Value> {
     story.list("WCPMachine").await.into_iter().find(has_failed)
 }
 
-/// What brings the container network to each cluster of the namespace with a label.
+/// Returns objects that install a container network in the namespace's labeled clusters.
 fn container_network(namespace: &str) -> [Value; 2] {
     let mount = json!({ "name": "cni", "mountPath": "/etc/cni/net.d" });
     let agent = json!({
@@ -295,7 +295,7 @@ fn vks_cluster(namespace: &str) -> Value {
     })
 }
 
-/// A cluster of the ClusterClass, with the class beside it.
+/// Applies the ClusterClass and a cluster that uses it.
 async fn apply_cluster(story: &Story) {
     for file in ["clusterclass-wcp.yaml", "cluster-template-topology.yaml"] {
         for document in template_documents(story, file, ["1", "1"]) {
@@ -310,10 +310,10 @@ pub async fn delete_cluster(story: &Story) {
 }
 
 const IMAGE: &str = "debian-13-amd64-v1.35.4---layercake.1";
-/// The name of the cluster of each story.
+/// The cluster name in all stories in this file.
 pub const CLUSTER_NAME: &str = "topology";
 
-/// The documents of a template that clusterctl is given, as it would process them: so many control plane nodes and workers.
+/// Returns the documents in a clusterctl template, with these control plane and worker counts.
 pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<Value> {
     let path = format!("{}/../config/clusterctl/templates/{file}", env!("CARGO_MANIFEST_DIR"));
     let mut text = components::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
@@ -334,7 +334,7 @@ pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<V
     documents
 }
 
-/// The names of the templates of the control plane's machines and the workers', once both are of this class.
+/// Waits until both machine templates have this VM class, and returns their names.
 async fn of_class(story: &Story, class: &str) -> Vec<String> {
     story
         .wait_for(&format!("machines are made from templates of {class}"), SOON, || async {

@@ -1,4 +1,4 @@
-//! A cluster goes to the next minor release while its API server is in use.
+//! A user upgrades a cluster to the next minor release while clients use its API server.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -41,7 +41,8 @@ fn an_upgrade_of_three_and_three_loses_no_request() {
     });
 }
 
-/// Two minor releases at once are refused, until somebody asks for it: the control plane takes both, the pool the last.
+/// The user skips a minor release, which is refused without an annotation. Then the control plane takes both steps,
+/// and the pool only the last.
 #[test]
 fn an_upgrade_over_two_minor_releases_goes_in_steps() {
     story("steps", |story| async move {
@@ -81,7 +82,7 @@ fn an_upgrade_over_two_minor_releases_goes_in_steps() {
     });
 }
 
-/// Looks until a worker has the new version, and whether every control plane node had it before.
+/// Waits until a worker has the new version. Returns true if all control plane nodes already have it.
 async fn control_planes_come_first(story: &Story) -> bool {
     let nodes: Api<Node> = Api::all(story.guest_client("rising").await);
     story

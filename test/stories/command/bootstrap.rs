@@ -1,4 +1,4 @@
-//! The commands of docs/bootstrap.md: management clusters on this machine, and clusters that only a command manages.
+//! A user runs the commands in docs/bootstrap.md: management clusters on the local machine, and standalone clusters.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::harness::documented_commands::Page;
 use crate::harness::home::{Home, USER, small_cluster};
 use crate::harness::story::{CLUSTER, assert_contains, story};
 
-/// The cluster, and the configuration of its container network.
+/// The cluster's context, and its container network's namespace and ConfigMap.
 const CONTEXT: &str = "--context=edge-admin@edge";
 const NAMESPACE: &str = "--namespace=kube-flannel";
 const NETWORK: &str = "configmap/kube-flannel-cfg";
@@ -38,8 +38,8 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
         home.write("edge.yaml", &small_cluster("edge", 1));
         let apply = ["apply", "-f", &home.path("edge.yaml"), "--bootstrap", "edge"].map(str::to_owned);
         let first = [apply.as_slice(), &site].concat();
-        // At the first VM, at the second one, and when the change has just been made. Nodes boot on while nothing manages them, but only gcm
-        // gives them the container network that makes them ready.
+        // Kill the command at the first VM, at the second VM, and right after the scaling change. Nodes boot on
+        // without management components, but only gcm installs the container network that makes them ready.
         home.kill_when("edge", &first, "first VM created");
         let (command, _printed) = home.start_until(&apply, "started management components");
         story.wait_until("the second VM", CLUSTER, async || home.vms("edge").await == 2).await;
@@ -73,7 +73,8 @@ fn a_bootstrap_cluster_that_is_killed_loses_and_doubles_no_vm() {
     });
 }
 
-/// An API server that starts with a policy whose parameters are of a kind that it does not serve yet refuses all that the policy is about.
+/// If an API server starts with a policy whose parameter kind it doesn't serve yet, it refuses all objects that the
+/// policy covers.
 fn assert_no_policy_refused_for_its_kind(logs: &str) {
     let logs: Vec<_> = std::fs::read_dir(logs).unwrap().map(|log| log.unwrap().path()).collect();
     assert!(logs.len() > 5, "{logs:?}");
@@ -86,7 +87,7 @@ fn assert_no_policy_refused_for_its_kind(logs: &str) {
     }
 }
 
-/// An address that a control plane would get next is in use by something else.
+/// The next address for a control plane is already in use. The user sees it in the `layercake doctor` output.
 fn names_an_address_that_answers(home: &Home) {
     let site = std::fs::read_to_string(home.path("site.yaml")).unwrap();
     let range = site.lines().find_map(|line| line.trim().strip_prefix("- 127.")).unwrap();
@@ -101,7 +102,8 @@ fn names_an_address_that_answers(home: &Home) {
     assert_contains(&found, &["32 addresses were probed"]);
 }
 
-/// Each refusal names what helps, has its exit status, and changes nothing. Bootstrap cluster lab runs.
+/// Each refusal names a remedy, has the documented exit status, and doesn't change anything. The bootstrap cluster
+/// `lab` is running.
 fn refuses_what_cannot_be(home: &Home) {
     let site = home.path("site.yaml");
     let state = Path::new(&home.path(".local/state/layercake/bootstrap")).to_owned();

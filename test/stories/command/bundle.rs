@@ -1,4 +1,4 @@
-//! What a supporter gets: enough to see what blocks, and no secret of anybody.
+//! A user creates a support bundle. It shows what blocks the cluster, and doesn't contain secrets.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -21,7 +21,7 @@ use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story};
 use crate::harness::tenants::kubeconfig_as;
 
-/// In the name of everything that no bundle may have.
+/// A marker in all data that a bundle must not contain.
 const CANARY: &str = "canary";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -64,7 +64,7 @@ fn a_bundle_says_what_blocks_and_holds_no_secret() {
     });
 }
 
-/// Puts a canary wherever somebody may put a secret.
+/// Plants the canary in all places where users may put a secret.
 async fn plant(story: &Story) {
     let namespace = &story.namespace;
     let metadata = |name: &str| {
@@ -85,7 +85,7 @@ async fn plant(story: &Story) {
     ] {
         story.apply_object(&object).await;
     }
-    // A condition, an event and a line of the log repeat the class.
+    // A condition, an event and a log line repeat the class name.
     let vm = PlainVm { class: "canary-class".to_owned(), ..PlainVm::named("unbound") };
     let mut vm = vm.object(namespace);
     vm["metadata"] = metadata("unbound");
@@ -121,7 +121,8 @@ fn unpack(bundle: &[u8]) -> BTreeMap<String, String> {
     files
 }
 
-/// Nothing planted is there, and no value of any Secret of the stack: keys, tokens, kubeconfigs, bootstrap data.
+/// Checks that the bundle contains neither planted data nor any Secret's values: keys, tokens, kubeconfigs, bootstrap
+/// data.
 fn assert_no_secret(files: &BTreeMap<String, String>, secrets: &[Secret]) {
     let mut looked_for = vec![(CANARY.to_owned(), "planted".to_owned())];
     for secret in secrets {
@@ -134,7 +135,7 @@ fn assert_no_secret(files: &BTreeMap<String, String>, secrets: &[Secret]) {
                 !text.contains('\n') && text.len() >= 8 && !is_namespace && text != "cluster.local";
             looked_for.extend(is_one_line.then(|| (text.to_string(), of.clone())));
             looked_for.push((STANDARD.encode(&value.0), of.clone()));
-            // The lines of a key; a certificate is written the same way.
+            // PEM lines from keys and certificates.
             let lines = text.lines().map(str::trim).filter(|line| line.len() == 64);
             looked_for.extend(lines.map(|line| (line.to_owned(), of.clone())));
         }
@@ -143,7 +144,7 @@ fn assert_no_secret(files: &BTreeMap<String, String>, secrets: &[Secret]) {
     assert!(looked_for.len() > 50, "only {} values", looked_for.len());
     for (path, text) in files {
         for (value, of) in &looked_for {
-            // The value is not printed: this test's output is no safer place.
+            // Don't print the value: test output isn't safe either.
             assert!(!text.contains(value.as_str()), "{path} has the value of {of}");
             assert!(!path.contains(CANARY), "{path}");
         }

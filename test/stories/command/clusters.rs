@@ -1,4 +1,4 @@
-//! The commands of docs/clusters.md: a cluster is created, changed and deleted, and what cannot be is refused.
+//! A user runs the commands in docs/clusters.md to create, change and delete a cluster. Invalid requests are refused.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn a_cluster_is_created_changed_and_deleted_as_the_page_says() {
     });
 }
 
-/// The same commands, with the same answers.
+/// A user runs the same commands on an installed management cluster, and gets the same output.
 #[test]
 fn an_installed_management_cluster_gives_the_same_answers() {
     story("commands-init", |story| async move {
@@ -78,7 +78,7 @@ async fn gives_the_answers_of_the_page(story: &Story, kubeconfig: &Path, home: &
     assert_eq!(home.vms("team").await, 0);
 }
 
-/// Each refusal names what helps, has its exit status, and changes nothing.
+/// Each refusal names a remedy, has the documented exit status, and doesn't change anything.
 async fn refuses_what_cannot_be(story: &Story, kubeconfig: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
@@ -129,7 +129,8 @@ async fn refuses_what_cannot_be(story: &Story, kubeconfig: &Path) {
     assert!(story.get("TanzuKubernetesCluster", "other").await.is_none());
 }
 
-/// A manifest that means what `upgrade` and `scale` have set is no change, however it writes the release.
+/// A manifest with the values that `upgrade` and `scale` have set isn't a change, in whatever form it names the
+/// release.
 fn applies_what_other_commands_have_set(story: &Story, kubeconfig: &Path, manifest: &Path) {
     let file = manifest.with_file_name("current.yaml");
     let text = std::fs::read_to_string(manifest).unwrap();
@@ -145,7 +146,7 @@ fn applies_what_other_commands_have_set(story: &Story, kubeconfig: &Path, manife
     }
 }
 
-/// A field that a GitOps tool has set is not changed.
+/// A GitOps tool has set a field. `scale` doesn't change it without `--force-conflicts`.
 async fn refuses_fields_of_other_tools(story: &Story, kubeconfig: &Path) {
     let pool = json!({"name": "workers", "replicas": 2});
     let applied = json!({
@@ -177,8 +178,8 @@ fn lists_as_json(story: &Story, kubeconfig: &Path) {
     assert_eq!(cluster["workers"], json!({"ready": 2, "wanted": 2}));
 }
 
-/// A change of a paused cluster, and a deletion, that do not end in time name what holds them. A cluster that is being deleted is not
-/// applied.
+/// `scale` on a paused cluster and `delete` on a held cluster time out and name the cause. `apply` refuses a cluster
+/// that is being deleted.
 async fn names_what_holds_a_cluster(story: &Story, kubeconfig: &Path) {
     const HOLD: &str = "backup.example.com/hold";
     const PAUSED: &str = "cluster.x-k8s.io/paused";
@@ -223,7 +224,7 @@ async fn names_what_holds_a_cluster(story: &Story, kubeconfig: &Path) {
     story.wait_until_gone("TanzuKubernetesCluster", "held", SOON).await;
 }
 
-/// Runs `layercake` in the namespace; its status, and what it prints to both streams.
+/// Runs `layercake` in the namespace. Returns its exit status and its output on both streams.
 fn layercake(story: &Story, kubeconfig: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = command::layercake(args);
     command.args(["-n", &story.namespace]).env("KUBECONFIG", kubeconfig);

@@ -1,4 +1,4 @@
-//! `layercake doctor` names what is wrong before anything is applied.
+//! A user runs `layercake doctor` before applying anything. It names each cause.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,7 +17,8 @@ const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 const SYSTEM: &str = "vmware-system-vmop";
 const SECRET: &str = "vcenter-credentials";
 
-/// One key of the provider configuration, what it is set to (nothing: it is left out), and what the doctor says then.
+/// A provider configuration key, its wrong value (`None` removes the key), the check's code, and the words in its
+/// finding.
 const CONFIGURATIONS: &[(&str, Option<&str>, &str, &[&str])] = &[
     ("VcPNID", None, "LC0201", &["VcPNID"]),
     ("VcCredsSecretName", Some("nowhere"), "LC0202", &["nowhere"]),
@@ -30,7 +31,7 @@ const CONFIGURATIONS: &[(&str, Option<&str>, &str, &[&str])] = &[
     ("Network", Some("nowhere"), "LC0801", &["nowhere", "workload-network"]),
 ];
 
-/// What is wrong with a manifest.
+/// A text in the manifest, its wrong replacement, the check's code, and the words in its finding.
 const MANIFESTS: &[(&str, &str, &str, &[&str])] = &[
     ("controlPlane:", "controlplane:", "LC1001", &["controlplane"]),
     ("v1.33", "v1.99", "LC1002", &["v1.99"]),
@@ -113,7 +114,7 @@ fn the_doctor_records_what_it_asks_vcenter_without_secrets() {
     });
 }
 
-/// A check is skipped, with the missing right, if the user may not read its objects. The other checks run.
+/// Namespace users run the doctor. Checks that read forbidden objects are skipped with the missing permission.
 #[test]
 fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
     story("diagnosing-user", |story| async move {
@@ -152,7 +153,7 @@ fn checks_of_a_namespace_user_are_skipped_with_the_missing_right() {
     });
 }
 
-/// Outcome and finding of each check, by code; of several with one code, the last.
+/// Returns each check's outcome and finding by code. If several checks share a code, the last one wins.
 fn report(output: &Output) -> BTreeMap<String, (String, String)> {
     let errors = String::from_utf8_lossy(&output.stderr);
     let report: Value =
@@ -162,7 +163,7 @@ fn report(output: &Output) -> BTreeMap<String, (String, String)> {
     checks.map(|check| (text(check, "code"), (text(check, "outcome"), text(check, "found")))).collect()
 }
 
-/// What is wrong in vCenter itself.
+/// Triggers causes in vCenter itself.
 async fn site_causes(story: &Story) {
     let control = story.shared.control();
     control.take_privileges(&["VirtualMachine.Inventory.Delete", "VApp.Export"]).await.unwrap();
@@ -198,7 +199,7 @@ async fn site_causes(story: &Story) {
         .unwrap();
 }
 
-/// What the files create, their other objects may rest on.
+/// Objects may depend on objects that the same command's other files create.
 fn example_is_sound(story: &Story) {
     let [namespace, vm] = ["namespace", "web"]
         .map(|name| format!("{}/../examples/virtual-machines/{name}.yaml", env!("CARGO_MANIFEST_DIR")));
@@ -218,7 +219,7 @@ fn manifest_causes(story: &Story) {
     }
 }
 
-/// The doctor, as an administrator runs it.
+/// Runs the doctor as an administrator.
 fn doctor(story: &Story, args: &[&str]) -> Output {
     doctor_of(&story.shared.session.kubeconfig, args)
 }
@@ -227,7 +228,8 @@ fn doctor_of(kubeconfig: &Path, args: &[&str]) -> Output {
     layercake(&["doctor", "-o", "json", "--kubeconfig"]).arg(kubeconfig).args(args).output().unwrap()
 }
 
-/// The check found something wrong that says all of `words`. The command failed if something is an error.
+/// Checks that the check `code` reports a finding that contains all `words`, and that the exit status is 1 only if
+/// there is an error.
 fn assert_named(output: &Output, code: &str, words: &[&str]) {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -261,7 +263,7 @@ async fn apply_secret(story: &Story, data: &Value) {
     story.apply_object(&secret).await;
 }
 
-/// A configuration of its own, that no program reads.
+/// Creates a provider configuration in the story's namespace, where programs don't read it.
 async fn configure(story: &Story, data: &Value) {
     let maps =
         kube::Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(story.client(), &story.namespace);

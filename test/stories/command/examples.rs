@@ -1,4 +1,4 @@
-//! The examples of `--help` that no page shows, on the stack that `up --detach` starts.
+//! A user runs the `--help` examples that aren't in a documentation page, on the stack that `up --detach` starts.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! An OVA becomes an image once, whatever happens to its import.
+//! A user imports an OVA. It becomes exactly one image, even if an import is killed, interrupted or repeated.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -29,13 +29,13 @@ fn an_imported_ova_becomes_an_image_once() {
         let folder = TempDir::new().unwrap();
         let ova = ova::pack(folder.path(), |ovf| ovf.replace("v1.36.3", "v1.98.3"));
 
-        // A run that is killed while the disk is sent leaves an item that is no image.
+        // A run that is killed during the upload leaves an incomplete item, which doesn't become an image.
         let mut killed = held_import(&story, &ova, NAME).await;
         killed.kill().unwrap();
         killed.wait().unwrap();
         release(&story).await;
 
-        // The next one goes on, though the connection breaks once.
+        // The next run continues with this item, although the connection breaks once.
         let control = story.shared.control();
         control.plant(&Fault::once(PUT, FaultKind::Abort).after(1)).await.unwrap();
         let imported = import(&story, &ova, NAME).arg("--wait").output().unwrap();
@@ -61,10 +61,10 @@ fn an_imported_ova_becomes_an_image_once() {
     });
 }
 
-/// Ctrl-C removes what was begun; an import after it makes an item of its own.
+/// The user presses Ctrl-C, which removes the incomplete item.
 async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     let mut child = held_import(story, ova, OTHER).await;
-    // An item that is being filled is no image, and keeps the operator from nothing.
+    // An item that is being filled isn't an image, and doesn't block the VM operator.
     apply_vm(story, OTHER).await;
     story.wait_for_complaint("VirtualMachine", OTHER, &["VirtualMachineImageNotFound", OTHER]).await;
     remove(story, &[NAME, UNREADABLE, PLAIN]).await;
@@ -80,7 +80,7 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     vcenter.logout().await;
 }
 
-/// The VM operator can use the image, but `--wait` was for a release.
+/// The VM operator can use the image, but `--wait` fails because it also waits for a release.
 fn an_image_without_a_release_is_a_failure(story: &Story) {
     let folder = TempDir::new().unwrap();
     let is_plain =
@@ -93,7 +93,7 @@ fn an_image_without_a_release_is_a_failure(story: &Story) {
     assert_contains(&errors, &["provides no TanzuKubernetesRelease", "The item stays"]);
 }
 
-/// No release is made of a node image whose properties cannot be read. An event and the doctor name the property.
+/// A node image with unreadable properties doesn't become a release. An event and the doctor name the property.
 async fn an_unreadable_image_says_why(story: &Story) {
     let folder = TempDir::new().unwrap();
     let ova = ova::pack(folder.path(), |ovf| ovf.replace("ovf:value=\"{&quot;", "ovf:value=\"{broken"));
@@ -109,14 +109,14 @@ async fn an_unreadable_image_says_why(story: &Story) {
     );
 }
 
-/// A VM that is off, of the image of its own name.
+/// Creates a powered-off VM with the same name as its image.
 async fn apply_vm(story: &Story, image: &str) {
     let mut vm = PlainVm { image: image.to_owned(), ..PlainVm::named(image) }.object(&story.namespace);
     vm["spec"]["powerState"] = "poweredOff".into();
     story.apply_object(&vm).await;
 }
 
-/// One image shows the item, and one release the image.
+/// Waits for the release, and checks that the item has only one image.
 async fn wait_for_image_and_release(story: &Story) {
     let images: Api<DynamicObject> = story.cluster_api("VirtualMachineImage");
     let releases: Api<DynamicObject> = story.cluster_api("TanzuKubernetesRelease");
@@ -144,7 +144,7 @@ async fn remove(story: &Story, names: &[&str]) {
     }
 }
 
-/// A run that waits in the middle of its upload.
+/// Starts an import and waits until it is held during the upload.
 async fn held_import(story: &Story, ova: &Path, name: &str) -> Child {
     let control = story.shared.control();
     control.plant(&Fault::once(PUT, FaultKind::ParkCall).after(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The `layercake` command as a newcomer runs it.
+//! A new user runs the `layercake` command.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::harness::schedule;
 use crate::harness::shared_stack::{other_network, other_wire};
 use crate::harness::story::assert_contains;
 
-/// Calls for VMs that a cluster module keeps apart: they are members of their module before they run.
+/// Calls for VMs in a cluster module. A VM becomes a member before it is powered on.
 const MODULE_CALLS: [&str; 2] = ["/cluster/modules", "PowerOnVM_Task"];
-/// A power-on for each VM; a module for each of two groups, and at most one addition for each VM.
+/// The limit of these calls: a power-on per VM, the modules of two groups, and at most one addition per VM.
 const MOST_MODULE_CALLS: u64 = 6 + 2 * 2 + 6 + 1;
 
-/// vCenter requests that are not of one cluster: the images' listing and the golden template.
+/// vCenter requests that don't belong to a single cluster: reading the images, and creating the golden template.
 const LISTING: [&str; 7] = [
     "/content/",
     "/cis/data/",
@@ -31,8 +31,8 @@ const LISTING: [&str; 7] = [
     "downloadsession",
 ];
 
-/// The most vCenter requests for a cluster of six VMs that are neither for modules nor for the images. Among them is one answer of the
-/// long poll for each guest's report of its first boot.
+/// The limit of the other vCenter requests for a cluster with six VMs. It includes a long poll response for each
+/// guest's first boot report.
 const MOST_OWN_CALLS: u64 = 75 + 6;
 
 #[test]
@@ -40,14 +40,14 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     let _place = schedule::enter().wait();
     let own = up_once();
     if own > MOST_OWN_CALLS {
-        // On busy processors, more changes come in an answer of their own.
+        // If the CPUs are busy, more changes arrive in separate responses, so try again.
         eprintln!("{own} requests for six VMs");
         let again = up_once();
         assert!(again <= MOST_OWN_CALLS, "{own} and {again} requests for six VMs");
     }
 }
 
-/// Runs the seeds' cluster once. Returns the number of vCenter requests that are neither for modules nor for the images.
+/// Runs the example cluster once. Returns how many vCenter requests are neither in `MODULE_CALLS` nor in `LISTING`.
 fn up_once() -> u64 {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
     let wire = other_wire().name();
@@ -67,7 +67,7 @@ fn up_once() -> u64 {
     assert_eq!(cluster["controlPlane"], serde_json::json!({"ready": 3, "wanted": 3}));
     assert_eq!(cluster["workers"], serde_json::json!({"ready": 3, "wanted": 3}));
     assert!(cluster["blocking"].is_null());
-    // For a script, which goes on only with this report.
+    // Scripts rely on these fields.
     let (stack, vcenter) = (&report["stack"], &report["vcenter"]);
     assert_contains(&stack["kubeconfig"], &[stack["folder"].as_str().unwrap()]);
     assert_contains(&cluster["kubeconfig"], &[stack["folder"].as_str().unwrap(), "test-cluster"]);
@@ -77,7 +77,7 @@ fn up_once() -> u64 {
     }
     let methods = report["vcenter"]["byMethod"].as_object().unwrap();
     assert_eq!(methods["CloneVM_Task"], 6);
-    // These are left out below as the golden template's: so there may be one of each, and none a VM.
+    // The sum below doesn't count these calls, so check that they are made once and not per VM.
     for once in ["CreateSnapshot_Task", "MarkAsTemplate", "ReconfigVM_Task"] {
         assert_eq!(methods[once], 1, "{once}");
     }
@@ -101,7 +101,7 @@ fn assert_nothing_runs(output: &str) {
     assert!(left.is_empty(), "{left:?} are left");
 }
 
-/// The processes of the stack whose folder this is, or was.
+/// Returns the processes that belong to the stack with this folder, even if the folder is gone.
 fn processes_of(folder: &Path) -> Vec<PathBuf> {
     let id = folder.to_str().unwrap().rsplit('-').next().unwrap();
     let mark = format!("LAYERCAKE_STACK={id}");
@@ -126,7 +126,7 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
     assert!(folder.is_dir());
     assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
     assert_is_healthy(kubeconfig);
-    // SIGKILL: nothing of `up` itself can clean up.
+    // `up` can't clean up after SIGKILL, so the guard must.
     up.0.kill().unwrap();
     up.0.wait().unwrap();
     let killed = Instant::now();
@@ -136,7 +136,8 @@ fn a_killed_up_leaves_no_process_and_no_folder() {
     }
 }
 
-/// Cluster API's managers say only "too many open files", and exit.
+/// The user's system allows too few inotify instances. `up` names the limit, because Cluster API's managers only exit
+/// with "too many open files".
 #[test]
 fn up_names_the_limit_of_inotify_instances() {
     let _place = schedule::enter().wait();
@@ -176,9 +177,9 @@ fn up_detach_ends_when_its_stack_is_stopped() {
     );
 }
 
-/// A site that nobody has used yet has nothing wrong, and the doctor knows it soon.
+/// Checks that the doctor doesn't find errors on a new site, within three seconds.
 fn assert_is_healthy(kubeconfig: &str) {
-    // Other stories may use all processors for a while: the fastest of a few runs counts.
+    // Other stories may use all CPUs for a while, so only the fastest run counts.
     let mut times = Vec::new();
     while !times.iter().any(|took| *took < Duration::from_secs(3)) {
         assert!(times.len() < 5, "{times:?}");
@@ -216,7 +217,7 @@ fn a_refused_manifest_does_not_stop_the_others() {
             "apiVersion: run.tanzu.vmware.com/v1alpha3\nkind: TanzuKubernetesCluster\nmetadata:\n  name: {name}\n  namespace: demo\n  annotations: {annotations}\nspec:\n  distribution: {{version: v1.35}}\n  topology:\n    controlPlane: {{replicas: 1, vmClass: not-there, storageClass: gold}}\n    nodePools: [{{name: p, replicas: 1, vmClass: not-there, storageClass: gold}}]\n---\n"
         )
     };
-    // What `lint` finds would be refused before the stack starts. Which releases have a label, only the cluster knows.
+    // `lint` can't refuse this manifest, because only the cluster knows the releases' labels.
     let query = "{run.tanzu.vmware.com/resolve-tkr: track=none}";
     std::fs::write(&path, cluster("refused", query) + &cluster("late", "{}")).unwrap();
     let up = ["up", "--once", "-f", path.to_str().unwrap(), "-o", "json", "--timeout", "30s"];

@@ -1,4 +1,4 @@
-//! The `layercake` command, without a cluster or beside one.
+//! Stories about the `layercake` command, with and without a cluster.
 
 mod bootstrap;
 mod bundle;

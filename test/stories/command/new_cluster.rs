@@ -1,4 +1,4 @@
-//! `layercake new cluster`: what it writes is what the namespace can create.
+//! A user runs `layercake new cluster`. It writes a manifest that the namespace can create.
 
 use std::process::Output;
 
@@ -58,7 +58,7 @@ fn a_manifest_fits_its_namespace_or_the_cause_is_named() {
     });
 }
 
-/// Releases are not of a namespace, so a user who may only view one does not see them.
+/// Releases are cluster-scoped, so a user with only view permissions in a namespace can't list them.
 async fn assert_asks_a_viewer_for_the_release(story: &Story) {
     let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "planner"}]);
     story.apply_object(&role_binding(&story.namespace, "planner", "view", &subjects)).await;

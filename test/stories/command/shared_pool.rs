@@ -1,4 +1,4 @@
-//! Bootstrap clusters that one site file gives the same pool of addresses for control planes.
+//! Two bootstrap clusters use the same site file, and thus the same address pool for control planes.
 
 use sim::control::PowerAction;
 
@@ -32,7 +32,7 @@ fn the_address_of_a_control_plane_that_is_switched_off_is_not_given_to_another_o
         assert_contains(start("lab2"), &warned);
         assert!(!start("lab").contains("LC0804"));
 
-        // Nothing answers at the address, and nothing powers the VM on again.
+        // The address doesn't respond, and the VM isn't powered on again.
         home.layercake(&["bootstrap", "stop", "lab"], 0);
         home.power("one", PowerAction::Off).await;
         let is_off = async || home.powered_on("one").await == 0;
@@ -60,7 +60,7 @@ fn the_address_of_a_control_plane_that_is_switched_off_is_not_given_to_another_o
     });
 }
 
-/// A field of the bootstrap cluster's only WCPCluster.
+/// Returns a field from the bootstrap cluster's only WCPCluster.
 fn wcp_cluster(home: &Home, bootstrap: &str, path: &str) -> String {
     let (context, output) = (format!("--context=layercake-{bootstrap}"), format!("--output=jsonpath={path}"));
     home.kubectl(&[context.as_str(), "get", "wcpclusters", "--namespace=dev", &output])
@@ -70,7 +70,7 @@ fn endpoint(home: &Home, bootstrap: &str) -> String {
     wcp_cluster(home, bootstrap, "{.items[0].spec.controlPlaneEndpoint.host}")
 }
 
-/// The number of the virtual router of the only cluster, and of its VM.
+/// Returns the virtual router IDs in the only cluster and in its VM.
 fn routers(home: &Home, bootstrap: &str) -> [String; 2] {
     const NUMBER: &str = r"{.items[0].metadata.annotations.capw\.vmware\.com/virtual-router-id}";
     let (context, output) =

@@ -1,4 +1,4 @@
-//! `layercake site discover`: what it writes configures the VM operator.
+//! A user runs `layercake site discover`. The file that it writes configures the VM operator.
 
 use std::process::Output;
 
@@ -10,7 +10,7 @@ use crate::harness::command::layercake;
 use crate::harness::own_server::{OwnServer, render};
 use crate::harness::story::{Story, assert_contains, story};
 
-/// The flags for which the simulated vCenter has several objects.
+/// The flags that select among several objects in the simulated vCenter.
 const CHOSEN: [&str; 4] = ["--network", "workload-network", "--library", "layercake"];
 const CONTROL_PLANES: [&str; 6] =
     ["--endpoints", "10.20.0.10-10.20.0.99", "--prefix", "16", "--gateway", "10.20.0.1"];
@@ -42,7 +42,7 @@ fn a_vcenter_becomes_a_site_file_that_the_doctor_finds_in_order() {
         for object in &objects {
             let mut object = object.clone();
             if is_pool(&object) {
-                // The stack's own pool has addresses that clusters use.
+                // The stack's own pool contains addresses in use, so rename this one.
                 object["metadata"]["name"] = "site".into();
             }
             layercake::apply::dry_run(&story.client(), &object).await.unwrap();
@@ -51,7 +51,7 @@ fn a_vcenter_becomes_a_site_file_that_the_doctor_finds_in_order() {
     });
 }
 
-/// Each wrong call says what is wrong and what there is.
+/// Each invalid command names the error and the possible values.
 fn assert_is_refused(story: &Story, thumbprint: &str) {
     let trusted = ["--thumbprint", thumbprint];
     let wrong = format!("00{}", &thumbprint[2..]);
@@ -85,12 +85,12 @@ fn assert_is_refused(story: &Story, thumbprint: &str) {
         let errors = String::from_utf8_lossy(&found.stderr);
         assert_eq!(found.status.code(), Some(status), "{args:?}: {errors}");
         assert_contains(&errors, words);
-        // Uplinks take no VM.
+        // Uplink port groups can't be used for VMs.
         assert!(found.stdout.is_empty() && !errors.contains("Uplinks"), "{args:?}: {errors}");
     }
 }
 
-/// The configuration of the stack, which the site of this project wrote, means the same vCenter.
+/// The discovered configuration names the same vCenter as the stack's own configuration.
 async fn assert_is_the_stacks(story: &Story, configuration: &Value) {
     let maps = Api::<k8s_openapi::api::core::v1::ConfigMap>::namespaced(story.client(), "vmware-system-vmop");
     let name = configuration["metadata"]["name"].as_str().unwrap();
@@ -100,7 +100,7 @@ async fn assert_is_the_stacks(story: &Story, configuration: &Value) {
     }
 }
 
-/// On an API server that has only the VM operator's kinds, the file and a Secret are all that the operator needs.
+/// On an API server with only the VM operator's kinds, the site file and a Secret pass the doctor's checks.
 async fn assert_the_doctor_agrees(story: &Story, objects: &[Value], password: &str) {
     let server = OwnServer::start(story, Vec::new()).await;
     for (args, unserved) in [
@@ -132,7 +132,7 @@ async fn assert_the_doctor_agrees(story: &Story, objects: &[Value], password: &s
     let found = server.doctor(&["--skip", "LC01,LC06,LC10"]);
     let bad: Vec<_> = found.iter().filter(|(_, outcome)| *outcome != "ok").collect();
     assert!(bad.is_empty() && found.len() > 15, "{bad:?} of {found:#?}");
-    // Nobody has read the library yet.
+    // The VM operator hasn't read the library yet.
     assert_eq!(server.doctor(&["--only", "LC0601"])["LC0601"], "ok");
     server.stop().await;
 }
@@ -141,13 +141,14 @@ fn is_pool(object: &Value) -> bool {
     object["kind"] == "GlobalInClusterIPPool"
 }
 
-/// The thumbprint of vCenter's certificate. The command shows it because this computer does not trust the certificate.
+/// Returns vCenter's certificate thumbprint, which the command prints because this computer doesn't trust the
+/// certificate.
 pub fn thumbprint(story: &Story) -> String {
     let untrusted = String::from_utf8(discover(story, &CHOSEN).stderr).unwrap();
     untrusted.trim_end().rsplit(' ').next().unwrap().to_owned()
 }
 
-/// Host and port of vCenter.
+/// Returns vCenter's host and port.
 pub fn address(story: &Story) -> String {
     let url = story.shared.session.vcenter.url();
     url.trim_start_matches("https://").split('/').next().unwrap().to_owned()

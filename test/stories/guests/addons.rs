@@ -1,4 +1,4 @@
-//! Add-ons of one cluster: applied, kept, changed, dropped, and left alone.
+//! A user manages one cluster's add-ons: they are applied, kept in sync, changed and pruned.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
@@ -162,7 +162,7 @@ async fn what_others_change_is_corrected(story: &Story, guest: &Client) {
             let labels = sets.get("kube-flannel-ds").await.ok()?.metadata.labels?;
             let spec = deployments.get("web").await.ok()?.spec?;
             let page = maps.get_opt("page").await.ok()??;
-            // What is nobody's but the user's stays.
+            // Fields that only the user has set stay.
             let kept = labels.get("own").is_some_and(|own| own == "label") && spec.paused == Some(true);
             let corrected = labels.contains_key("applyset.kubernetes.io/part-of") && spec.replicas == Some(1);
             (kept && corrected && page.data?.get("text")? == "hello").then_some(())
@@ -186,7 +186,7 @@ async fn what_a_new_version_drops_is_pruned(story: &Story, guest: &Client) {
             (gone && applied && page.data?.get("text")? == "bye").then_some(())
         })
         .await;
-    // The namespace is not: with it would go what users have in it.
+    // The namespace isn't pruned, because that would delete users' objects in it.
     assert!(maps.get_opt("values").await.unwrap().is_some());
 }
 
@@ -196,7 +196,7 @@ async fn what_is_applied_once_is_its_users(story: &Story, guest: &Client) {
     let text =
         "{apiVersion: v1, kind: ConfigMap, metadata: {name: once, namespace: default}, data: {text: second}}";
     story.patch("ConfigMap", "once", json!({"data": {"once.yaml": text, "version": "v2"}})).await;
-    // Bundles are looked at together: when this change is applied, the one before it was seen.
+    // All bundles are read together, so when this change is applied, the one before it was read too.
     story.patch("ConfigMap", "bad", json!({"data": {"version": "v9"}})).await;
     let is_seen = |cluster: &Value| addon(cluster, "bad").is_some_and(|addon| addon["version"] == "v9");
     let added = ("TanzuKubernetesCluster", "added");

@@ -1,4 +1,5 @@
-//! Parts that a cluster lacks: named, and only a part that the cluster asks for keeps it from being ready.
+//! A cluster lacks optional parts. The user sees each one, but only parts that the cluster asks for keep it from
+//! being ready.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
@@ -11,7 +12,7 @@ use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, st
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const DRIVER: &str = "csi.vsphere.vmware.com";
-/// A condition that is False, and the severity and reason of it.
+/// A condition that is False, with its severity and reason.
 type Expected<'a> = (&'a str, &'a str, &'a str);
 
 #[test]
@@ -32,7 +33,7 @@ fn a_cluster_says_what_it_lacks_and_is_ready() {
     });
 }
 
-/// Registers the storage driver on a node, as the driver does by the kubelet.
+/// Registers the storage driver on a node, as the driver does through the kubelet.
 pub async fn register_driver(guest: &Client) {
     let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
     let name = nodes.first().expect("a node").name_any();
@@ -41,7 +42,7 @@ pub async fn register_driver(guest: &Client) {
     Api::<CSINode>::all(guest.clone()).create(&PostParams::default(), &node).await.expect("the CSINode");
 }
 
-/// Creates the CSIDriver of the storage classes.
+/// Creates the CSIDriver that the storage classes name.
 pub async fn create_driver(guest: &Client) {
     let driver = json!({"metadata": {"name": DRIVER}, "spec": {"attachRequired": true}});
     let driver: CSIDriver = serde_json::from_value(driver).expect("a CSIDriver");
@@ -51,7 +52,8 @@ pub async fn create_driver(guest: &Client) {
         .expect("the CSIDriver");
 }
 
-/// Runs a Pod with the token of the storage driver, as the paravirtual driver does, as soon as the driver's namespace is in the guest.
+/// Runs a Pod with the storage driver's token, like the paravirtual driver, as soon as its namespace exists in the
+/// guest.
 pub async fn use_storage_token(story: &Story, guest: &Client) {
     let pod = json!({
         "metadata": {"name": "controller", "namespace": "vmware-system-csi"},
@@ -70,7 +72,7 @@ pub async fn use_storage_token(story: &Story, guest: &Client) {
         .await;
 }
 
-/// Waits until the conditions of the cluster are False like this, and Ready has this status.
+/// Waits until the cluster's conditions are False as expected, and `Ready` has this status.
 async fn wait_for_limits(story: &Story, expected: &[Expected<'_>], ready: &str) -> Value {
     story
         .wait_for(&format!("{expected:?}, and Ready is {ready}"), SOON, || async {
@@ -122,7 +124,7 @@ async fn what_nothing_asks_for_is_named_and_ignored(story: &Story) {
     );
 }
 
-/// A bundle with a Deployment whose Pods mount the token of an account, and with more objects.
+/// Returns a bundle with a Deployment whose Pods mount an account's token, and with additional objects.
 fn bundle(story: &Story, name: &str, type_: &str, namespace: &str, secret: &str, more: &str) -> Value {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},

@@ -1,4 +1,4 @@
-//! Add-ons, storage classes and accounts of guest clusters.
+//! Stories about add-ons, storage classes and accounts in workload clusters.
 
 mod addons;
 mod limits;

@@ -1,4 +1,5 @@
-//! Rights in the management cluster for a guest's cloud provider: a token in the guest that is kept, and no more rights.
+//! A guest's cloud provider and storage driver get a token for the management cluster, which is kept up to date, with
+//! minimal permissions.
 
 use std::panic::AssertUnwindSafe;
 
@@ -30,7 +31,7 @@ spec:
 ";
 const TYPE: &str = "ProviderServiceAccountsReady";
 const VMOP: &str = "vmoperator.vmware.com";
-/// Nobody watches Secrets: what is changed about them is noticed every two minutes, give or take a fifth.
+/// The resync interval, because Secrets aren't watched: two minutes, ±20 %, and some margin.
 const LOOKED_AT: std::time::Duration = std::time::Duration::from_mins(4);
 
 #[test]
@@ -57,7 +58,7 @@ fn a_guests_programs_get_rights_in_their_namespace_and_no_more() {
     });
 }
 
-/// While an administrator serves it. Nobody else is to meet it: kubectl takes the newest version that there is.
+/// An administrator serves v1alpha2. Other stories must not run meanwhile, because kubectl uses the newest version.
 #[test]
 fn a_guests_programs_are_served_in_v1alpha2() {
     disruptive_story("later-version", |story| async move {
@@ -81,14 +82,14 @@ fn a_guests_programs_are_served_in_v1alpha2() {
     });
 }
 
-/// Waits until the accounts are in the guest, where no program uses them.
+/// Waits until the accounts are in the guest, where programs don't use them yet.
 async fn wait_for_accounts(story: &Story) {
     story.wait_for_condition("WCPCluster", "lent", TYPE, "True").await;
     wait_for_reason(story, "ProviderServiceAccountsUnused").await;
     story.wait_for_condition("TanzuKubernetesCluster", "lent", "Ready", "True").await;
 }
 
-/// Waits until the cluster gives this reason for what is wrong with its accounts; its message.
+/// Waits until the cluster reports this reason for its accounts, and returns the message.
 async fn wait_for_reason(story: &Story, reason: &str) -> String {
     story
         .wait_for(&format!("{TYPE} is False: {reason}"), SOON, || async {
@@ -109,7 +110,7 @@ fn text(secret: &Secret, key: &str) -> String {
     String::from_utf8(value.clone()).expect("UTF-8")
 }
 
-/// A client of the management API server with what the guest's Secret holds, and nothing else.
+/// Returns a client for the management API server that uses only the token and CA in the guest's Secret.
 async fn with_token(story: &Story, secret: &Secret) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(&story.shared.session.kubeconfig).expect("a kubeconfig");
     let token = serde_json::from_value::<AuthInfo>(json!({"token": text(secret, "token")})).expect("a user");
@@ -156,8 +157,7 @@ async fn the_token_opens_what_it_is_for(story: &Story, guest: &Client) {
     .expect("claims of the namespace");
 }
 
-/// Load balancers and volumes, as the programs in the guest ask for them in a version of the VM operator's API; the worker that
-/// served.
+/// The guest's programs create load balancers and volumes through this API version. Returns the worker node.
 async fn the_guests_programs_are_served(story: &Story, guest: &Client, version: &str) -> Value {
     let nodes = Api::<Node>::all(guest.clone()).list(&ListParams::default()).await.expect("nodes").items;
     let worker = nodes.iter().find(|node| node.name_any().contains("-workers-")).expect("the worker");
@@ -178,7 +178,7 @@ async fn storage_driver(story: &Story, guest: &Client) -> Client {
     with_token(story, &secret.expect("the storage driver's")).await
 }
 
-/// Lends these rights, of which the guest's Secret `default/lent-more` is to have a token.
+/// Grants additional permissions, with a token in the guest's Secret `default/lent-more`.
 async fn lend(story: &Story, group: &str, resource: &str) {
     let account = json!({
         "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "ProviderServiceAccount",

@@ -1,5 +1,6 @@
-//! What a guest's cloud provider and its storage driver ask of the management cluster, each with the token that its guest has:
-//! the calls of VMware's programs for vSphere with Tanzu, in each version of the VM operator's API that they speak.
+//! The calls that a guest's cloud provider and storage driver make to the management cluster, each with the token in
+//! its guest. They are the calls that VMware's programs for vSphere with Tanzu make, in each VM operator API version
+//! that they use.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -23,7 +24,7 @@ fn api(client: &Client, story: &Story, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), &story.namespace, &api_resource(kind))
 }
 
-/// A kind of the VM operator's in one version.
+/// Returns an API for a VM operator kind in one version.
 pub fn versioned(client: &Client, story: &Story, kind: &str, version: &str) -> Api<DynamicObject> {
     let mut resource = api_resource(kind);
     version.clone_into(&mut resource.version);
@@ -40,7 +41,8 @@ async fn read(api: &Api<DynamicObject>, name: &str) -> Option<Value> {
     found.map(|found| serde_json::to_value(found).expect("JSON"))
 }
 
-/// The cloud provider knows a node's VM by its provider id, and has a Service answer at an address of the load balancer.
+/// The cloud provider finds a node's VM by its provider ID, and creates a load balancer through which the Service
+/// responds.
 pub async fn serve_a_load_balancer(
     story: &Story,
     cluster: &str,
@@ -63,7 +65,7 @@ pub async fn serve_a_load_balancer(
             let _ = client.write_all(b"hello from the guest").await;
         }
     });
-    // On port groups the vSphere admin brings a load balancer; here the site's serves.
+    // On port groups, the vSphere administrator provides a load balancer. Here, the simulated site does.
     let balancer = match shared_stack::network() {
         SiteNetwork::Nsx => None,
         SiteNetwork::PortGroups => {
@@ -107,7 +109,7 @@ pub async fn serve_a_load_balancer(
             live.data["spec"]["ports"][0]["port"] = json!(8080);
             match services.replace(&name, &PostParams::default(), &live).await {
                 Ok(_) => true,
-                // The VM operator wrote the status meanwhile.
+                // A conflict means that the VM operator has written the status meanwhile.
                 Err(kube::Error::Api(conflict)) if conflict.code == 409 => false,
                 Err(error) => panic!("{error}"),
             }
@@ -119,7 +121,7 @@ pub async fn serve_a_load_balancer(
     drop(balancer);
 }
 
-/// The VirtualMachine whose BIOS UUID a node's provider id has.
+/// Returns the VirtualMachine whose BIOS UUID is in the node's provider ID.
 async fn vm_of_node(story: &Story, cloud_provider: &Client, node: &Value, version: &str) -> Value {
     let uuid = node["spec"]["providerID"].as_str().and_then(|id| id.strip_prefix("vsphere://"));
     let all = versioned(cloud_provider, story, "VirtualMachine", version).list(&ListParams::default()).await;
@@ -129,7 +131,7 @@ async fn vm_of_node(story: &Story, cloud_provider: &Client, node: &Value, versio
     found.expect("the node's VirtualMachine")
 }
 
-/// The storage driver has a claim of the guest become a disk, hang on the node's VM, and leave it again.
+/// The storage driver creates a disk for a guest's claim, attaches it to the node's VM, and detaches it.
 pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, version: &str) {
     let claims = api(storage, story, "PersistentVolumeClaim");
     let vms = versioned(storage, story, "VirtualMachine", version);
@@ -142,7 +144,7 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
             (live["status"]["phase"] == "Bound").then_some(())
         })
         .await;
-    // The driver reads the VirtualMachine, adds its volume to those there are, and writes the list.
+    // Like the driver, read the VirtualMachine, change the volume list, and write it.
     let volumes = async |change: fn(&mut Vec<Value>, &str)| {
         let live = read(&vms, node).await.expect("the node's VirtualMachine");
         let mut volumes = live["spec"]["volumes"].as_array().cloned().unwrap_or_default();
@@ -165,7 +167,7 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
         })
         .await;
     assert!(disk.as_str().is_some_and(|uuid| !uuid.is_empty()), "the driver finds its disk by {disk}");
-    // capw writes its own part of the VirtualMachine again; the guest's volume stays.
+    // capw applies its fields again, and the guest's volume stays.
     story
         .patch(
             "VirtualMachine",
@@ -187,7 +189,7 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
     story.wait_until("the claim is gone", SOON, async || read(&claims, claim).await.is_none()).await;
 }
 
-/// Serves the VM operator's kinds in the versions that this folder of config/ has.
+/// Serves the VM operator's kinds in the versions that this folder of config/ defines.
 pub async fn serve_versions(story: &Story, folder: &str) {
     let definitions: Api<CustomResourceDefinition> = Api::all(story.client());
     let named = |document: &Value, name: &str| document["metadata"]["name"] == name;
@@ -206,7 +208,7 @@ pub async fn serve_versions(story: &Story, folder: &str) {
     }
 }
 
-/// Whatever list of volumes the driver writes, the node keeps the disk of its pool.
+/// The node keeps its pool's disk, whatever volume list the driver writes.
 async fn has_its_own_disk(story: &Story, node: &str) {
     let vm = story.get("VirtualMachine", node).await.expect("the node's VirtualMachine");
     let volumes = vm["spec"]["volumes"].as_array().expect("volumes");
@@ -214,8 +216,8 @@ async fn has_its_own_disk(story: &Story, node: &str) {
     assert!(own["vSphereVolume"]["capacity"].is_object() && own["unitNumber"].is_i64(), "{own}");
 }
 
-/// With its token a guest's storage driver changes claims of its own cluster's VMs and nothing else, in this version; and the cloud
-/// provider writes load balancers of its own cluster.
+/// With its token, a guest's storage driver can only change claim volumes on its own cluster's VMs, and the cloud
+/// provider can only write its own cluster's load balancers.
 pub async fn change_claims_of_their_own_alone(
     story: &Story,
     [cloud_provider, storage]: [&Client; 2],
@@ -272,7 +274,7 @@ pub async fn change_claims_of_their_own_alone(
     assert_contains(refused, &["spec.selector", "can only write VirtualMachineServices of its own cluster"]);
 }
 
-/// What somebody with all rights takes away from a node's VirtualMachine, capw puts back, and says so.
+/// An administrator removes fields from a node's VirtualMachine. capw restores them and creates an event.
 pub async fn put_back_what_was_replaced(story: &Story, worker: &Value) {
     let node = worker["metadata"]["name"].as_str().expect("a name");
     let before = story.get("VirtualMachine", node).await.expect("the VirtualMachine");
@@ -293,7 +295,7 @@ pub async fn put_back_what_was_replaced(story: &Story, worker: &Value) {
     story.wait_for_events("WCPMachine", owner, &["VirtualMachineRepaired"]).await;
 }
 
-/// In v1alpha2 nobody changes anything but claims of a VirtualMachine, whatever he writes.
+/// In v1alpha2, even an administrator can only change a VirtualMachine's claim volumes.
 pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value) {
     let vms = versioned(client, story, "VirtualMachine", "v1alpha2");
     let node = worker["metadata"]["name"].as_str().expect("a name");
@@ -304,7 +306,7 @@ pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value)
     };
     let off = refused(json!({"spec": {"powerState": "PoweredOff"}})).await;
     assert_contains(off, &["spec.powerState", "Use vmoperator.vmware.com/v1alpha1"]);
-    // What travels with the object for the way back, written by somebody else.
+    // Forge the annotation that preserves v1alpha1 fields in v1alpha2.
     let shown = read(&vms, node).await.expect("the VirtualMachine");
     let key = "vmoperator.vmware.com/conversion-data";
     let kept = shown["metadata"]["annotations"][key].as_str().expect("what is not shown").to_owned();
@@ -324,7 +326,8 @@ pub async fn change_nothing_else(story: &Story, client: &Client, worker: &Value)
     assert_eq!(after["metadata"]["annotations"], before["metadata"]["annotations"]);
 }
 
-/// The guest finds the management cluster by Service `default/supervisor`, once kubeadm's ConfigMap says where that answers.
+/// The guest finds the management cluster through Service `default/supervisor`, once kubeadm's ConfigMap contains its
+/// address.
 pub async fn find_the_supervisor(story: &Story, cluster: &str, guest: &Client) {
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": {"server": "https://192.0.2.10:6443"}}]});
     let cluster_info = json!({

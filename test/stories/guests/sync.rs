@@ -1,4 +1,4 @@
-//! What a guest gets of its namespace: storage classes, and as administrators those who may edit there.
+//! A guest gets the storage classes of its namespace, and the namespace's editors become cluster administrators.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn a_guest_has_the_classes_and_administrators_of_its_namespace() {
             &json!([{"kind": "User", "name": "sso:eve@vsphere.local", "apiGroup": RBAC}]),
         )
         .await;
-        // The spec names classes, and nobody has installed their driver.
+        // The spec names classes, but their driver isn't installed.
         story
             .wait_for_ready("synced", &["StorageDriverNotFound", "no CSI driver csi.vsphere.vmware.com"])
             .await;
@@ -64,7 +64,7 @@ async fn bind(story: &Story, name: &str, role: &str, subjects: &Value) {
     story.apply_object(&role_binding(&story.namespace, name, role, subjects)).await;
 }
 
-/// Assigns a class to the namespace that the management cluster has like this.
+/// Creates a storage class with these fields, and assigns it to the namespace.
 async fn assign(story: &Story, class: &str, fields: Value) {
     let mut object = storage_class(class, &Value::Null);
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -83,7 +83,7 @@ async fn classes(guest: &Client) -> BTreeMap<String, StorageClass> {
     list.items.into_iter().map(|class| (class.name_any(), class)).collect()
 }
 
-/// The guest's administrators of the namespace, by the names of their bindings.
+/// Returns the synced administrators in the guest: binding and subject names.
 async fn administrators(guest: &Client) -> Vec<(String, String)> {
     let all = Api::<ClusterRoleBinding>::all(guest.clone()).list(&ListParams::default()).await.unwrap();
     let ours =
@@ -145,7 +145,7 @@ async fn administrators_come_and_go_with_their_bindings(story: &Story, guest: &C
         Api::namespaced(story.client(), &story.namespace);
     bindings.delete("devs", &DeleteParams::default()).await.unwrap();
     let alice = [(format!("{PREFIX}:user::alice"), "alice".to_owned())];
-    // The condition counts the bindings that are left.
+    // The message counts the remaining bindings.
     let words = ["for 1 user of namespace guest-sync"];
     story.wait_for_message(("TanzuKubernetesCluster", "synced"), "RoleBindingSynced", SOON, &words).await;
     story
@@ -170,7 +170,7 @@ async fn a_class_that_is_missing_is_named_and_comes_later(story: &Story, guest: 
     assert_eq!(platinum.allow_volume_expansion, Some(false));
 }
 
-/// Nobody can change these fields: the management cluster's class is made anew, and so is the guest's.
+/// These fields are immutable, so the administrator recreates the class, and gcm recreates the guest's class.
 async fn a_class_follows_the_management_clusters(story: &Story, guest: &Client) {
     story.cluster_api("StorageClass").delete("synced-platinum", &DeleteParams::default()).await.unwrap();
     assign(story, "synced-platinum", json!({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}))

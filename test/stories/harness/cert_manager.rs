@@ -1,4 +1,4 @@
-//! cert-manager in a cluster without nodes: its definitions and its controllers.
+//! Runs cert-manager in a cluster without nodes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,13 +14,13 @@ use crate::harness::shared_stack::build_tool;
 static MODULE: Module = Module::new("certmanager", &support::cert_manager::SOURCES);
 static TOOL: Tool = Tool::new("certmanager", &MODULE, ".").taking(200);
 
-/// Its controllers, which end with this value.
+/// The running controllers. They stop on drop.
 pub struct CertManager {
     _process: KilledChild,
 }
 
 impl CertManager {
-    /// Creates its definitions and starts its controllers, with the rights of the kubeconfig.
+    /// Creates the CRDs and starts the controllers, with the kubeconfig's permissions.
     pub fn start(kubeconfig: &Path) -> Self {
         let program = build_tool(&TOOL);
         apply(kubeconfig, "the definitions of cert-manager", &definitions());

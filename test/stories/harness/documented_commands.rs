@@ -1,6 +1,6 @@
-//! A page of the documentation whose commands are run, and whose outputs are compared.
+//! Runs the commands on a documentation page, and compares their output with the page.
 //!
-//! With `LAYERCAKE_RECORD_DOCS` set, what the commands print is written into the page instead.
+//! With `LAYERCAKE_RECORD_DOCS` set, writes the output into the page instead.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::process::Command;
 use crate::harness::command::exe;
 use crate::harness::shared_stack::{SharedStack, build_tool};
 
-/// Opens and closes a block of commands.
+/// The line that opens a command block.
 const BLOCK: &str = "```console";
 const END: &str = "```";
 const PROMPT: &str = "$ ";
-/// A line of a page that stands for any number of lines, or a word of it that stands for any number of words.
+/// A placeholder for any number of lines, or within a line for any number of words.
 const LEFT_OUT: &str = "…";
 
-/// A page whose commands are being run: those above the next line have been.
+/// A page whose commands are run in order. The lines before `next` are done.
 pub struct Page {
     path: PathBuf,
     lines: Vec<String>,
@@ -25,19 +25,19 @@ pub struct Page {
     recording: bool,
 }
 
-/// Where the commands run: at the root of the repository, with the stack's kubectl and a kubeconfig of their own.
+/// The environment of the commands: the repository root, the stack's kubectl, and a separate kubeconfig.
 struct Shell {
     folder: tempfile::TempDir,
     path: String,
 }
 
 impl Page {
-    /// The page of that name in `docs`.
+    /// Opens a page in `docs`, for the stack's kubeconfig.
     pub fn open(name: &str, shared: &SharedStack) -> Self {
         Self::with_kubeconfig(name, &shared.session.kubeconfig)
     }
 
-    /// The page of that name, whose commands use a copy of a kubeconfig.
+    /// Opens a page in `docs`, whose commands use a copy of a kubeconfig.
     pub fn with_kubeconfig(name: &str, kubeconfig: &Path) -> Self {
         let path = root().join("docs").join(name);
         let lines = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
@@ -45,7 +45,7 @@ impl Page {
         Self { path, lines, next: 0, shell: Shell::new(kubeconfig), recording }
     }
 
-    /// Runs the commands up to the end of the section of that heading.
+    /// Runs all commands in the section with this heading.
     pub async fn run_section(&mut self, heading: &str) {
         let start = format!("## {heading}");
         let found = self.lines.iter().skip(self.next).position(|line| *line == start);
@@ -68,7 +68,7 @@ impl Page {
             let written = after.take_while(|line| !line.starts_with(PROMPT) && *line != END).count();
             let written = self.next..self.next + written;
             let page = self.lines[written.clone()].to_vec();
-            // A page that leaves lines out is written by hand.
+            // Pages with placeholders are written by hand.
             if self.recording && !page.iter().any(|line| line == LEFT_OUT) {
                 self.next += output.len();
                 self.lines.splice(written, output);
@@ -85,12 +85,12 @@ impl Page {
         assert_eq!(self.lines[self.next], END, "what stands before the first command of a block?");
     }
 
-    /// The home folder of the commands.
+    /// Returns the commands' home folder.
     pub fn home(&self) -> PathBuf {
         self.shell.folder.path().to_owned()
     }
 
-    /// Ends the page: all of its blocks have been run.
+    /// Checks that all blocks have been run, and saves a recorded page.
     pub fn close(self) {
         let left = self.lines[self.next.min(self.lines.len())..].iter().filter(|line| *line == BLOCK).count();
         assert_eq!(left, 0, "blocks that were not run");
@@ -111,11 +111,11 @@ impl Shell {
         Self { path: format!("{}:{path}", folder.path().display()), folder }
     }
 
-    /// What a command prints, on both streams, line by line.
+    /// Runs a command, and returns the lines of both output streams.
     async fn run(&self, command: &str) -> Vec<String> {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(root()).env("PATH", &self.path);
-        // Programs that are built are not built again for another home folder.
+        // Share the tool cache, so that programs aren't built again for this home folder.
         shell.env("LAYERCAKE_CACHE", plane::tools::cache_folder().unwrap());
         shell.env_remove("XDG_STATE_HOME");
         shell.env("HOME", self.folder.path()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
@@ -125,7 +125,7 @@ impl Shell {
     }
 }
 
-/// The script below a heading of a page in `docs`.
+/// Returns the script below a heading on a page in `docs`.
 pub fn script(page: &str, heading: &str) -> String {
     let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
     let (_, section) = text.split_once(&format!("## {heading}\n")).expect("the section");
@@ -133,7 +133,7 @@ pub fn script(page: &str, heading: &str) -> String {
     script.split_once("```\n").expect("its end").0.to_owned()
 }
 
-/// The object that a `kubectl wait` is for, as KIND/NAME.
+/// Returns the object that a `kubectl wait` command waits for, as KIND/NAME.
 fn awaited_object(command: &str) -> Option<&str> {
     let words = command.strip_prefix("kubectl wait ")?.split(' ');
     words.into_iter().find(|word| !word.starts_with('-') && word.contains('/'))
@@ -147,7 +147,7 @@ fn shows(page: &[String], output: &[String]) -> bool {
     leaves_out(page, output, &is_alike)
 }
 
-/// Whether two lists have the same members, where one of the page stands for any number of them.
+/// Returns true if both lists match. A placeholder in `page` matches any number of members.
 fn leaves_out(page: &[String], output: &[String], is_alike: &dyn Fn(&str, &str) -> bool) -> bool {
     match page {
         [] => output.is_empty(),
@@ -160,12 +160,12 @@ fn leaves_out(page: &[String], output: &[String], is_alike: &dyn Fn(&str, &str) 
     }
 }
 
-/// Whether a line of a page and a printed one say the same but for what is another each time.
+/// Returns true if a page line and a printed line match, apart from values that differ in every run.
 fn is_alike(page: &str, printed: &str) -> bool {
     leaves_out(&shape(page), &shape(printed), &|one, other| one == other)
 }
 
-/// A line's words, with what is drawn anew each time by its kind alone.
+/// Returns a line's words. Values that differ in every run are replaced by their kind.
 fn shape(line: &str) -> Vec<String> {
     let splits = |letter: char| letter.is_whitespace() || "\"',:/()[]{}".contains(letter);
     line.split(splits).filter(|word| !word.is_empty()).map(kind).collect()
@@ -179,13 +179,13 @@ fn kind(word: &str) -> String {
             && word.ends_with(['s', 'm', 'h'])
             && word.chars().all(|letter| letter.is_ascii_digit() || "smh".contains(letter))
     };
-    // Those that a page gives are the same each time; the stack's own are not.
+    // Addresses that a page sets are the same in every run, the stack's own addresses aren't.
     let is_own = |address: IpAddr| !address.to_string().starts_with("10.251.");
     let tail = word.len().checked_sub(36).and_then(|at| word.split_at_checked(at));
     if let Some((name, _)) = tail.filter(|(_, tail)| is_uuid(tail)) {
         return format!("{name}<uuid>");
     }
-    // Such as 12.5 or 12.5s.
+    // For example 12.5 or 12.5s.
     let is_seconds = || {
         let number = word.strip_suffix('s').unwrap_or(word);
         let is_whole = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! The home folder of a user of `layercake`: a simulated vSphere, bootstrap clusters and a kubeconfig of their own.
+//! A `layercake` user's home folder, with its own simulated vSphere, bootstrap clusters and kubeconfig.
 
 use std::ffi::OsStr;
 use std::fmt::Debug;
@@ -14,10 +14,10 @@ use sim::control::{ControlApi, PowerAction, Vm};
 use crate::harness::command::exe;
 use crate::harness::shared_stack::build_tool;
 
-/// The user of the simulated vSphere.
+/// The user name for the simulated vSphere.
 pub const USER: &str = "administrator@vsphere.local";
 
-/// A TanzuKubernetesCluster in namespace `dev` with one control plane node and these workers.
+/// Returns a TanzuKubernetesCluster in namespace `dev`, with one control plane node and this many workers.
 pub fn small_cluster(name: &str, workers: u32) -> String {
     let nodes = "vmClass: best-effort-small, storageClass: vsan-default-storage-policy";
     let pools = match workers {
@@ -37,7 +37,7 @@ spec:
     )
 }
 
-/// The home folder of a user, whose processes in the background end with it.
+/// A user's home folder. Background processes are killed on drop.
 pub struct Home {
     folder: PathBuf,
     cache: PathBuf,
@@ -48,8 +48,8 @@ impl Home {
         Self { folder: folder.to_owned(), cache: plane::tools::cache_folder().unwrap() }
     }
 
-    /// Starts a simulated vSphere with a namespace, and returns the flags that connect a management cluster to it. The first is for
-    /// its site file.
+    /// Starts a simulated vSphere with a namespace. Returns the flags that connect a management cluster to it. `flag` is the name of the
+    /// flag for the site file.
     pub fn simulate_site(&self, flag: &str, namespace: &str) -> Vec<String> {
         let site = self.layercake(&["site", "simulate", "--namespace", namespace], 0).0;
         self.write("site.yaml", &site);
@@ -75,7 +75,7 @@ impl Home {
         command
     }
 
-    /// What a command prints on both streams, with the status that it must have.
+    /// Runs a command, checks its exit status, and returns stdout and stderr.
     pub fn layercake(&self, args: &[impl AsRef<OsStr> + Debug], status: i32) -> (String, String) {
         let output = self.command(args).output().unwrap();
         let [printed, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -84,7 +84,7 @@ impl Home {
         (printed, errors)
     }
 
-    /// Starts a command and waits until it prints these words. Returns the process and the lines that follow.
+    /// Starts a command and waits until it prints these words to stderr. Returns the process and the following lines.
     pub fn start_until(
         &self,
         args: &[impl AsRef<OsStr> + Debug],
@@ -99,13 +99,13 @@ impl Home {
         (child, printed)
     }
 
-    /// Runs a command, and kills it and bootstrap cluster `name` when it prints these words.
+    /// Runs a command, and kills it and bootstrap cluster `name` once it prints these words.
     pub fn kill_when(&self, name: &str, args: &[impl AsRef<OsStr> + Debug], words: &str) {
         let (command, _printed) = self.start_until(args, words);
         self.kill(name, command);
     }
 
-    /// Kills a command that still runs, and bootstrap cluster `name`.
+    /// Kills a running command, and bootstrap cluster `name`.
     pub fn kill(&self, name: &str, mut command: Child) {
         assert!(command.try_wait().unwrap().is_none(), "the command has ended");
         let lock = self.folder.join(format!(".local/state/layercake/bootstrap/{name}/process.lock"));
@@ -114,21 +114,21 @@ impl Home {
             assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
         }
         command.wait().unwrap();
-        // Until a process has ended, it holds its lock, and a command would use its API server.
+        // A process holds its lock until it has ended. Before that, another command would use its API server.
         std::fs::File::options().write(true).open(lock).unwrap().lock().unwrap();
     }
 
-    /// The VMs of a cluster in the simulated vSphere.
+    /// Returns the number of a cluster's VMs in the simulated vSphere.
     pub async fn vms(&self, cluster: &str) -> usize {
         self.inventory(cluster).await.1.len()
     }
 
-    /// The VMs of a cluster in the simulated vSphere that are powered on.
+    /// Returns the number of a cluster's powered-on VMs in the simulated vSphere.
     pub async fn powered_on(&self, cluster: &str) -> usize {
         self.inventory(cluster).await.1.iter().filter(|vm| vm.powered_on()).count()
     }
 
-    /// Powers the VMs of a cluster on or off in the simulated vSphere.
+    /// Powers a cluster's VMs on or off in the simulated vSphere.
     pub async fn power(&self, cluster: &str, action: PowerAction) {
         let (control, vms) = self.inventory(cluster).await;
         for vm in vms {
@@ -146,7 +146,7 @@ impl Home {
         (control, vms)
     }
 
-    /// What kubectl prints.
+    /// Runs kubectl, and returns its standard output.
     pub fn kubectl(&self, args: &[impl AsRef<OsStr> + Debug]) -> String {
         let mut command = Command::new(build_tool(&plane::tools::KUBECTL));
         command.args(args);
@@ -163,7 +163,7 @@ impl Home {
         folders.map(|folder| folder.join("process.lock")).filter(|path| path.exists()).collect()
     }
 
-    /// The processes in the background that run.
+    /// Returns the PIDs of running background processes.
     pub fn processes(&self) -> Vec<String> {
         let held = self.lock_files().into_iter().filter(|path| {
             std::fs::File::options().write(true).open(path).is_ok_and(|file| file.try_lock().is_err())
@@ -175,7 +175,7 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         for process in self.processes() {
-            // Their guards end what they have started.
+            // Their guards stop the child processes.
             let _ = Command::new("kill").args(["-9", &process]).status();
         }
     }

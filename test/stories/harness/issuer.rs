@@ -1,4 +1,4 @@
-//! An OpenID Connect provider of a story's own.
+//! An OpenID Connect provider for one story.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,22 +14,21 @@ use crate::harness::shared_stack::build_tool;
 static MODULE: Module = Module::new("issuer", &support::issuer::SOURCES);
 static TOOL: Tool = Tool::new("issuer", &MODULE, ".").taking(15);
 
-/// A provider that runs, with one user; it ends with this value.
+/// A running provider with one user. It stops on drop.
 pub struct Issuer {
     program: PathBuf,
     _process: KilledChild,
     folder: TempDir,
-    /// Its URL.
     pub url: String,
 }
 
 impl Issuer {
-    /// Starts one with these clients, for API servers on this host.
+    /// Starts a provider with these clients, for API servers on this host.
     pub fn start(clients: &str) -> Self {
         Self::start_at(Ipv4Addr::LOCALHOST.into(), clients)
     }
 
-    /// Starts one with these clients at an address of this host.
+    /// Starts a provider with these clients at one of this host's addresses.
     pub fn start_at(address: IpAddr, clients: &str) -> Self {
         let program = build_tool(&TOOL);
         let folder = tempfile::tempdir().expect("a folder");
@@ -43,12 +42,12 @@ impl Issuer {
         Self { program, _process: KilledChild(process), folder, url: url.trim().to_owned() }
     }
 
-    /// The certificate of its authority (PEM).
+    /// Returns the provider's CA certificate (PEM).
     pub fn authority(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("ca.pem")).expect("its authority")
     }
 
-    /// Logs its user in, as this client does, and returns the ID token.
+    /// Logs the user in through this client, and returns the ID token.
     pub fn log_in(&self, client: &str) -> String {
         let mut command = Command::new(&self.program);
         command.args(["token", "--client", client, "--folder"]).arg(self.folder.path());

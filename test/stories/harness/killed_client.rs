@@ -1,4 +1,4 @@
-//! A client whose program is killed at one of its writes.
+//! A client that simulates a program that is killed at one of its writes.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use kube::{Client, Config};
 use tokio::sync::Notify;
 use tower::{Layer, Service};
 
-/// When a program is killed.
+/// The point at which a program is killed.
 #[derive(Clone, Debug)]
 pub struct Kill {
-    /// The write at which it is killed, from 1.
+    /// The number of the write at which it is killed, starting at 1.
     at: usize,
-    /// Whether the API server still gets that write.
+    /// True if the API server still receives that write.
     is_sent: bool,
     writes: Arc<AtomicUsize>,
     killed: Arc<Notify>,
@@ -28,12 +28,12 @@ impl Kill {
         Self { at, is_sent, writes: Arc::default(), killed: Arc::default() }
     }
 
-    /// A client that never gets the answer to that write, nor to any later request.
+    /// Returns a client that doesn't receive the response to that write or to any later request.
     pub fn client(&self, config: Config) -> Client {
         ClientBuilder::try_from(config).expect("a client").with_layer(self).build()
     }
 
-    /// Runs the program until it is killed; what it returned if it was not.
+    /// Runs the program until it is killed. Returns its result if it wasn't killed.
     pub async fn run<T>(&self, program: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             ended = program => Some(ended),
@@ -50,7 +50,7 @@ impl<S> Layer<S> for Kill {
     }
 }
 
-/// The way of the requests to the API server.
+/// The client layer that stops requests.
 #[derive(Clone)]
 pub struct Killed<S> {
     inner: S,
@@ -74,7 +74,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let Kill { at, is_sent, ref writes, ref killed } = self.kill;
-        // A question about rights is posted, and changes nothing.
+        // Access reviews are posted, but don't change anything.
         let is_write = request.method() != Method::GET && !request.uri().path().ends_with("reviews");
         let write = if is_write { writes.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
         if writes.load(Ordering::SeqCst) < at || (write == at && is_sent && at > 0) {

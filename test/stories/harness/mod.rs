@@ -1,4 +1,4 @@
-//! Shared code of the stories: stacks, namespaces, waiting, the order of the stories.
+//! Shared code for stories: stacks, namespaces, waiting and scheduling.
 
 pub mod cert_manager;
 pub mod command;

@@ -1,9 +1,8 @@
-//! A Kubernetes cluster without nodes: an API server of its own with Kubernetes' controllers, and stand-ins for kubelet and
-//! kube-proxy.
+//! A Kubernetes cluster without nodes: an API server, Kubernetes' controllers, and replacements for kubelet and kube-proxy.
 //!
-//! The program of each Deployment runs as a process, with the arguments of the Deployment, the token of its ServiceAccount and the
-//! Secret that it mounts. The API server calls webhooks by the names and addresses of their Services, and trusts only the
-//! authorities in the webhook configurations.
+//! Each Deployment's program runs as a process, with the Deployment's arguments, its ServiceAccount's token and the Secret that it
+//! mounts. The API server calls webhooks through Service names and addresses, and only trusts the CA certificates in the webhook
+//! configurations.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,10 +31,9 @@ use crate::harness::command::exe;
 use crate::harness::own_server::prepare_stack;
 use crate::harness::story::Story;
 
-/// Between two attempts to start a Pod.
+/// The interval between attempts to start a Pod.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The cluster.
 pub struct Nodeless {
     guard: Guard,
     plane: Arc<Plane>,
@@ -45,21 +43,21 @@ pub struct Nodeless {
     published: Published,
 }
 
-/// The Pods that run, by namespace: each program has one of its own.
+/// The running Pods by namespace. Each program has its own namespace.
 type Pods = Arc<Mutex<BTreeMap<String, Pod>>>;
 
 type Published = Arc<Mutex<Vec<Registries>>>;
 
-/// A Pod, of which a Deployment has only one here.
+/// The only Pod of a Deployment.
 struct Pod {
     program: Running,
     labels: BTreeMap<String, String>,
-    /// The names of the ports of its container.
+    /// The names of its container ports.
     ports: Vec<String>,
 }
 
 impl Nodeless {
-    /// A cluster in which nothing is installed. `args` are further arguments of our programs, by program.
+    /// Starts an empty cluster. `args` are additional program arguments, by program.
     pub async fn start(story: &Story, args: &'static [(&'static str, &'static str)]) -> Self {
         let (guard, options) = prepare_stack(story, Vec::new());
         let folder = options.stack.folder().to_owned();
@@ -72,7 +70,7 @@ impl Nodeless {
         let kubelet =
             Kubelet { plane: plane.clone(), folder, args, pods: pods.clone(), published: published.clone() };
         let (stop, stopped) = oneshot::channel::<()>();
-        // A thread of its own: the future that starts programs cannot move between threads.
+        // It needs its own thread, because the future that starts programs isn't `Send`.
         let kubelet = tokio::task::spawn_blocking(move || {
             Handle::current().block_on(async {
                 tokio::select! {
@@ -84,7 +82,7 @@ impl Nodeless {
         Self { guard, plane, kubelet: (stop, kubelet), proxy, pods, published }
     }
 
-    /// Publishes all images in these registries, too. Pods of other images do not start.
+    /// Makes all images available from these registries too. Pods with other images don't start.
     pub fn publish(&self, registries: Registries) {
         self.published.lock().unwrap().push(registries);
     }
@@ -97,12 +95,12 @@ impl Nodeless {
         self.plane.kubeconfig()
     }
 
-    /// The program of a namespace.
+    /// Returns the program in a namespace.
     pub fn program(&self, namespace: &str) -> Running {
         self.pods.lock().unwrap()[namespace].program.clone()
     }
 
-    /// Ends the cluster and leaves nothing behind.
+    /// Stops the cluster and cleans up.
     pub async fn stop(self) {
         let (stop, kubelet) = self.kubelet;
         drop(stop);
@@ -122,12 +120,12 @@ struct Kubelet {
 }
 
 impl Kubelet {
-    /// Runs the newest generation of each Deployment, until the Deployment is deleted.
+    /// Runs the latest generation of each Deployment, until the Deployment is deleted.
     async fn run(self) {
         let deployments: Api<Deployment> = Api::all(self.plane.client());
         let mut stream = watcher(deployments, watcher::Config::default()).default_backoff().boxed();
         let mut generations = BTreeMap::new();
-        // The newest generations whose Pods do not run yet.
+        // The latest generations whose Pods don't run yet.
         let mut waiting: BTreeMap<Option<String>, Deployment> = BTreeMap::new();
         let mut ticks = tokio::time::interval(RETRY_INTERVAL);
         loop {
@@ -164,7 +162,7 @@ impl Kubelet {
         }
     }
 
-    /// Runs the program of a Deployment in place of an older one, and reports it as available. Returns false if the Pod cannot start
+    /// Runs a Deployment's program in place of an older one, and reports the Deployment as available. Returns false if the Pod can't start
     /// yet.
     async fn deploy(&self, deployment: &Deployment) -> bool {
         let (namespace, name) = (deployment.namespace().unwrap(), deployment.name_any());
@@ -199,8 +197,8 @@ impl Kubelet {
         true
     }
 
-    /// Writes the Secret that a Pod mounts into a folder. The folder is empty if the Pod mounts none; there is no folder without the
-    /// Secret.
+    /// Writes the Secret that a Pod mounts into a folder, which stays empty if the Pod doesn't mount one. Returns `None` if the Secret
+    /// doesn't exist.
     async fn mount(&self, namespace: &str, pod: &PodSpec) -> Option<PathBuf> {
         let folder = self.folder.join("mounted").join(namespace);
         fs::create_dir_all(&folder).unwrap();
@@ -216,7 +214,7 @@ impl Kubelet {
     }
 }
 
-/// A Deployment as a document: objects of a watch have no kind.
+/// Returns a Deployment as a document. Watched objects don't contain their kind.
 fn with_types(deployment: &Deployment) -> serde_json::Value {
     let mut document = serde_json::to_value(deployment).unwrap();
     document["apiVersion"] = "apps/v1".into();
@@ -253,7 +251,7 @@ async fn connect(stream: UnixStream, client: &Client, pods: &Pods) -> std::io::R
     copy_bidirectional(&mut stream, &mut program).await.map(drop)
 }
 
-/// The port of the program behind a Service: its selector must select the Pod, and its target port must be one of the container.
+/// Returns the port of the program behind a Service. Its selector must match the Pod, and its target port must be a container port.
 async fn port_behind(address: &str, client: &Client, pods: &Pods) -> Option<u16> {
     let (host, port) = address.rsplit_once(':')?;
     let services: Api<Service> = Api::all(client.clone());

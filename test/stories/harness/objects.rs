@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The manifest of a small cluster of one control plane node and one worker in this pool.
+/// Returns the manifest for a cluster with one control plane node, and one worker in this pool.
 pub fn one_and_one(name: &str, pool: &str) -> String {
     format!(
         "
@@ -19,16 +19,16 @@ spec:
     )
 }
 
-/// A VM class and a StorageClass of small nodes.
+/// A VM class and a StorageClass for small nodes.
 pub const SMALL: [&str; 2] = ["best-effort-small", "gc-storage-profile"];
 
-/// The manifest of a cluster of this release with one control plane node and no workers. Further members of its spec can follow.
+/// Returns the manifest for a cluster with this release, one control plane node and no workers.
 pub fn one_node(name: &str, release: &str, [class, storage]: [&str; 2]) -> String {
     let nodes = format!("vmClass: {class}, storageClass: {storage}");
     manifest(name, release, &format!("replicas: 1, {nodes}"), "")
 }
 
-/// The manifest of a cluster of this release, with so many control plane nodes, and workers in this pool.
+/// Returns the manifest for a cluster with this release, this many control plane nodes, and workers in this pool.
 pub fn cluster_of_release(
     name: &str,
     release: &str,
@@ -41,7 +41,7 @@ pub fn cluster_of_release(
     manifest(name, release, &format!("replicas: {control_planes}, {nodes}"), &pool)
 }
 
-/// The manifest of a cluster of this release. The members of the control plane and the node pools are in YAML's flow style.
+/// Returns the manifest for a cluster with this release. `control_plane` and `pools` are in YAML's flow style.
 fn manifest(name: &str, release: &str, control_plane: &str, pools: &str) -> String {
     format!(
         "
@@ -56,12 +56,12 @@ spec:
     )
 }
 
-/// A group of as many nodes of this class and storage class: a control plane, or a pool that gets a name.
+/// Returns the spec of a control plane, or of a node pool that still needs a name.
 pub fn nodes(replicas: u32, class: &str, storage: &str) -> Value {
     json!({"replicas": replicas, "vmClass": class, "storageClass": storage})
 }
 
-/// A TanzuKubernetesCluster of a release that is named by its beginning, such as `v1.35`.
+/// Returns a TanzuKubernetesCluster with a release, given by its prefix, such as `v1.35`.
 pub fn cluster(namespace: &str, name: &str, release: &str, control_plane: &Value, pools: &[Value]) -> Value {
     json!({
         "apiVersion": "run.tanzu.vmware.com/v1alpha3", "kind": "TanzuKubernetesCluster",
@@ -73,12 +73,12 @@ pub fn cluster(namespace: &str, name: &str, release: &str, control_plane: &Value
     })
 }
 
-/// The patch by which a cluster goes to a release.
+/// Returns the patch that upgrades a cluster to a release.
 pub fn upgrade(release: &str) -> Value {
     json!({"spec": {"topology": {"controlPlane": {"tkr": {"reference": {"name": release}}}}}})
 }
 
-/// A RoleBinding of a ClusterRole to subjects.
+/// Returns a RoleBinding for a ClusterRole.
 pub fn role_binding(namespace: &str, name: &str, role: &str, subjects: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -88,10 +88,10 @@ pub fn role_binding(namespace: &str, name: &str, role: &str, subjects: &Value) -
     })
 }
 
-/// The storage policy of the simulated vCenter.
+/// The simulated vCenter's storage policy ID.
 pub const POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
 
-/// A StorageClass of the storage driver, with these parameters or none.
+/// Returns a StorageClass for the vSphere storage driver, with these parameters unless they are null.
 pub fn storage_class(name: &str, parameters: &Value) -> Value {
     let mut class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
@@ -103,7 +103,7 @@ pub fn storage_class(name: &str, parameters: &Value) -> Value {
     class
 }
 
-/// A claim of 64 MiB.
+/// Returns a PersistentVolumeClaim with 64 MiB.
 pub fn small_claim(namespace: &str, name: &str, class: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -115,7 +115,7 @@ pub fn small_claim(namespace: &str, name: &str, class: &str) -> Value {
     })
 }
 
-/// The binding by which a namespace uses a ContentSource.
+/// Returns the binding that lets a namespace use a ContentSource.
 pub fn content_source_binding(namespace: &str, source: &str) -> Value {
     let group = "vmoperator.vmware.com/v1alpha1";
     json!({

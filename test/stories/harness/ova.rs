@@ -1,4 +1,4 @@
-//! Node images to import: the descriptor of a real one, without its content.
+//! Small node images to import, with a real image's descriptor but without its content.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use support::vcsim::empty_disk;
 /// The descriptor that `layercake image build` writes.
 const DESCRIPTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nodeimage/src/testdata/node.ovf");
 
-/// Writes a small OVA into a folder: the descriptor after `edit`, with an empty disk.
+/// Writes a small OVA into a folder: the descriptor, changed by `edit`, and an empty disk.
 pub fn pack(folder: &Path, edit: impl Fn(String) -> String) -> PathBuf {
     let disk = empty_disk();
     let size = format!("ovf:size=\"{}\"", disk.len());

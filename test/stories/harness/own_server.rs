@@ -1,4 +1,4 @@
-//! An API server of a story's own, with nothing in it, and `kubectl` beside it.
+//! An empty API server for one story, and `kubectl` for it.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,41 +14,41 @@ use serde_json::{Value, json};
 use crate::harness::command::{exe, layercake};
 use crate::harness::story::Story;
 
-/// The server, and what ends it.
+/// The server and its guard.
 pub struct OwnServer {
     pub guard: Guard,
     pub plane: Plane,
 }
 
 impl OwnServer {
-    /// One that serves no kinds but Kubernetes' own and the given ones.
+    /// Starts a server with Kubernetes' own kinds and these CRDs.
     pub async fn start(story: &Story, definitions: Vec<Value>) -> Self {
         let (guard, options) = prepare_stack(story, definitions);
         Self { guard, plane: Plane::empty(options).await.expect("a server") }
     }
 
-    /// A client with all rights.
+    /// Returns an administrator's client.
     pub fn client(&self) -> Client {
         self.plane.client()
     }
 
-    /// Applies documents as `kubectl apply --server-side` does, strictly validated; a warning is an error.
+    /// Applies documents as `kubectl apply --server-side` does, with strict validation. Warnings are errors.
     pub fn apply(&self, what: &str, documents: &[Value]) {
         apply(self.plane.kubeconfig(), what, documents);
     }
 
-    /// Has the server check that it would create these objects.
+    /// Checks with a dry run that the server would create these objects.
     pub fn try_create(&self, what: &str, documents: &[Value]) {
         let strictly = ["create", "--dry-run=server", "--validate=strict"];
         pipe(self.plane.kubeconfig(), what, &strictly, documents);
     }
 
-    /// Waits until all definitions are served.
+    /// Waits until all CRDs are served.
     pub fn wait_until_served(&self) {
         wait_until_served(self.plane.kubeconfig());
     }
 
-    /// The outcomes of the doctor's checks, by code; of several with one code, the last.
+    /// Returns the outcomes of the doctor's checks, by code. If several checks have the same code, the last one wins.
     pub fn doctor(&self, args: &[&str]) -> BTreeMap<String, String> {
         let mut doctor = layercake(&["doctor", "-o", "json", "--kubeconfig"]);
         let output = doctor.arg(self.plane.kubeconfig()).args(args).output().expect("the doctor");
@@ -62,43 +62,43 @@ impl OwnServer {
         checks.map(|check| (text(check, "code"), text(check, "outcome"))).collect()
     }
 
-    /// Runs `layercake` with this server's kubeconfig, and returns its exit status and what it says on stderr.
+    /// Runs `layercake` with this server's kubeconfig, and returns its exit status and stderr.
     pub fn layercake(&self, args: &[&str]) -> (Option<i32>, String) {
         let mut command = layercake(args);
         let output = command.arg("--kubeconfig").arg(self.plane.kubeconfig()).output().expect("an output");
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     }
 
-    /// Runs a program with what its rendered folder gives it.
+    /// Starts a program with the configuration in `documents`, but without webhooks.
     pub async fn run(&self, name: &str, documents: &[Value], args: &[&str]) -> Running {
         let program = Program::new(name, exe()).configured_by(documents.to_vec()).without_webhooks();
         let program = args.iter().fold(program, Program::arg);
         self.plane.run(program).await.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Ends the server and leaves nothing behind.
+    /// Stops the server and cleans up.
     pub async fn stop(self) {
         self.plane.stop().await;
         tokio::task::spawn_blocking(move || self.guard.finish()).await.expect("joined").expect("clean");
     }
 }
 
-/// A stack of its own with its guard, and how a control plane of these definitions is started in it.
+/// Returns the guard of a new stack, and the options to start a control plane with these CRDs in it.
 pub fn prepare_stack(story: &Story, definitions: Vec<Value>) -> (Guard, plane::Options) {
     let stack = Arc::new(plane::Stack::ephemeral().expect("a stack"));
     let guard = Guard::start(exe(), &stack).expect("a guard");
     (guard, plane::Options { stack, tools: story.shared.tools.clone(), definitions, guest_proxy: None })
 }
 
-/// Applies documents as `kubectl apply --server-side` does, strictly validated; a warning is an error.
+/// Applies documents as `kubectl apply --server-side` does, with strict validation. Warnings are errors.
 ///
-/// The field manager is the plane's: what it changes of them, the way to webhooks, takes the place of what they have.
+/// It uses the plane's field manager, so that the plane can override fields of these documents, such as webhook addresses.
 pub fn apply(kubeconfig: &Path, what: &str, documents: &[Value]) {
     let strictly = ["apply", "--server-side", "--validate=strict", "--field-manager=layercake"];
     pipe(kubeconfig, what, &strictly, documents);
 }
 
-/// Waits until all definitions are served.
+/// Waits until all CRDs are served.
 pub fn wait_until_served(kubeconfig: &Path) {
     let all = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
     let output = kubectl(kubeconfig).args(all).output().expect("kubectl");
@@ -122,14 +122,14 @@ fn pipe(kubeconfig: &Path, what: &str, args: &[&str], documents: &[Value]) {
     assert!(!errors.contains("Warning"), "{what}: {errors}");
 }
 
-/// kubectl, for the cluster of a kubeconfig.
+/// Returns kubectl with this kubeconfig.
 pub fn kubectl(kubeconfig: &Path) -> Command {
     let mut command = Command::new(crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL));
     command.arg("--kubeconfig").arg(kubeconfig);
     command
 }
 
-/// What a folder of config/ amounts to.
+/// Renders a folder of config/ with `kubectl kustomize`.
 pub fn render(folder: &str) -> Vec<Value> {
     let kubectl = crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(folder);
@@ -139,7 +139,7 @@ pub fn render(folder: &str) -> Vec<Value> {
     documents.expect("documents")
 }
 
-/// Without the kinds that cert-manager brings.
+/// Removes documents of cert-manager's kinds.
 pub fn without_cert_manager(documents: &[Value]) -> Vec<Value> {
     let of_cert_manager = |document: &&Value| {
         document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
@@ -147,7 +147,7 @@ pub fn without_cert_manager(documents: &[Value]) -> Vec<Value> {
     documents.iter().filter(|document| !of_cert_manager(document)).cloned().collect()
 }
 
-/// Fails the story where the API server refused the program something: its role in config/ lacks a right.
+/// Fails the story if the program's log contains a denied request, because its role in config/ lacks a permission.
 pub fn assert_no_right_is_missing(program: &Running) {
     let log = std::fs::read_to_string(program.log()).expect("its log");
     let refused = |line: &&str| {

@@ -1,25 +1,25 @@
-//! The commands and manifests of a page in `docs`, in order.
+//! Reads the commands and manifests on a page in `docs`, in order.
 
 use std::path::Path;
 
-/// A block of a page: indented, or between fences.
+/// A block on a page, either indented or fenced.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The heading above it.
+    /// The heading above the block.
     pub heading: String,
-    /// The language after the opening fence; empty for an indented block.
+    /// The language after the opening fence. Empty for an indented block.
     pub language: String,
     pub text: String,
 }
 
 impl Block {
-    /// The first line.
+    /// Returns the first line.
     pub fn begins(&self) -> &str {
         self.text.lines().next().unwrap_or_default()
     }
 }
 
-/// The blocks of a page.
+/// Returns all blocks on a page.
 pub fn read(page: &str) -> Vec<Block> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page);
     blocks(&std::fs::read_to_string(path).expect("the page"))
@@ -55,7 +55,7 @@ fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// Text of a list is indented by less.
+/// Returns true for code. List text is indented by fewer than four spaces.
 fn is_code(line: &str) -> bool {
     margin_of(line) >= 4 && !line.trim().is_empty()
 }

@@ -1,4 +1,4 @@
-//! VirtualMachines written by hand, as a plain user of the VM operator writes them.
+//! VirtualMachines as users of the VM operator write them by hand.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sim::control::InventoryVm;
 
 use crate::harness::story::{CLUSTER, SOON, Story, condition};
 
-/// A VirtualMachine written by hand, as a plain user of the VM operator writes it.
+/// A VirtualMachine as a user of the VM operator writes it by hand.
 #[derive(Clone, Debug)]
 pub struct PlainVm {
     pub name: String,
@@ -21,7 +21,7 @@ pub struct PlainVm {
 }
 
 impl PlainVm {
-    /// One that can be made: every field names something that exists.
+    /// Returns a valid VirtualMachine: all references name existing objects.
     pub fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -33,7 +33,6 @@ impl PlainVm {
         }
     }
 
-    /// The object.
     pub fn object(&self, namespace: &str) -> Value {
         let mut spec = serde_json::json!({
             "imageName": self.image, "className": self.class, "powerState": "poweredOn",
@@ -54,7 +53,7 @@ impl PlainVm {
 }
 
 impl Story {
-    /// Sets the namespace up for plain VMs of a class.
+    /// Prepares the namespace for plain VMs with this class.
     pub async fn prepare_namespace(&self, class: &str) {
         let placement = self.shared.session.placement();
         prepare::apply_namespace(&self.client(), &self.namespace, &placement).await.unwrap();
@@ -66,12 +65,11 @@ impl Story {
         self.apply_object(&binding).await;
     }
 
-    /// Applies one object.
     pub async fn apply_object(&self, object: &Value) {
         layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
-    /// Creates a VirtualMachine as a program does: it is not refused for what other objects lack.
+    /// Creates a VirtualMachine as a program does, so that admission doesn't reject it for missing objects.
     pub async fn create_as_program(&self, vm: &Value) {
         let namespace = &self.namespace;
         let path = format!("/apis/vmoperator.vmware.com/v1alpha1/namespaces/{namespace}/virtualmachines");
@@ -84,26 +82,26 @@ impl Story {
         self.client().request::<Value>(request).await.unwrap();
     }
 
-    /// Waits until a VirtualMachine has the id of its VM.
+    /// Waits until a VirtualMachine contains its VM's ID.
     pub async fn wait_until_made(&self, name: &str) {
         let is_made = |vm: &Value| vm["status"]["uniqueID"].is_string();
         let what = format!("the VM of {name} is made");
         self.wait_for_object(&what, SOON, ("VirtualMachine", name), is_made).await;
     }
 
-    /// Waits until a VirtualMachine is powered on and has its id.
+    /// Waits until a VirtualMachine is powered on and contains its VM's ID.
     pub async fn wait_until_powered_on(&self, name: &str) -> Value {
         let is_on =
             |vm: &Value| vm["status"]["powerState"] == "poweredOn" && vm["status"]["uniqueID"].is_string();
         self.wait_for_object(&format!("{name} is powered on"), SOON, ("VirtualMachine", name), is_on).await
     }
 
-    /// Waits until some condition of an object is False and says all of `words` in its reason and message.
+    /// Waits until a condition of an object isn't True, and its reason and message contain all of `words`.
     pub async fn wait_for_complaint(&self, kind: &str, name: &str, words: &[&str]) -> String {
         self.wait_for_complaint_within(SOON, kind, name, words).await
     }
 
-    /// The same with a time of its own, where nodes come first.
+    /// Same as [`Self::wait_for_complaint`], with a deadline, for causes that need nodes first.
     pub async fn wait_for_complaint_within(
         &self,
         deadline: Duration,
@@ -122,7 +120,7 @@ impl Story {
         .await
     }
 
-    /// Waits until condition Ready of a TanzuKubernetesCluster says all of `words` in its reason and message.
+    /// Waits until the reason and message of a TanzuKubernetesCluster's `Ready` condition contain all of `words`.
     pub async fn wait_for_ready(&self, name: &str, words: &[&str]) {
         let last = RefCell::new(String::new());
         let shown = || async {
@@ -137,7 +135,7 @@ impl Story {
         self.wait_for(&format!("Ready of {name} says {words:?}"), CLUSTER, shown).await;
     }
 
-    /// VMs in the simulated vCenter with this name.
+    /// Returns the VMs in the simulated vCenter with this name.
     pub async fn vms_named(&self, name: &str) -> Vec<InventoryVm> {
         let inventory = self.shared.control().inventory().await.expect("the inventory");
         inventory.vms.into_iter().filter(|vm| vm.name == name).collect()

@@ -1,4 +1,4 @@
-//! A site whose nodes are machines, and the cluster that they are.
+//! A site whose nodes are QEMU machines, and the workload cluster on them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,28 +24,28 @@ use crate::harness::schedule;
 use crate::harness::shared_stack::{RUNTIME, build_tool, programs};
 use crate::harness::story::{api_resource, is_ready, merge};
 
-/// The OVA that the machines boot; without it the story is skipped.
+/// The variable for the OVA that the machines boot. Stories are skipped if it isn't set.
 const IMAGE: &str = "LAYERCAKE_NODE_IMAGE";
-/// The OVA of a machine that can be a management cluster.
+/// The variable for an OVA with the images for a management cluster.
 const MANAGEMENT_IMAGE: &str = "LAYERCAKE_MANAGEMENT_IMAGE";
-/// Where the clusters are.
+/// The clusters' namespace.
 pub const NAMESPACE: &str = "real";
-/// Two boots one after the other, emulated on a host that does other things, too.
+/// The deadline for two consecutive boots on emulated machines, on a host that also runs other programs.
 pub const BOOTS: Duration = Duration::from_mins(40);
-/// The deadline of Pods on emulated machines. Other programs can keep the host busy for a quarter of an hour.
+/// The deadline for Pods on emulated machines. Other programs can keep the host busy for a quarter of an hour.
 const PODS: Duration = BOOTS;
-/// Whose containers have a shell, a web server and a client, and are in every node image.
+/// An image with a shell, a web server and an HTTP client. Every node image contains it.
 const TOOLBOX: &str = api::names::KEEPALIVED_IMAGE;
 const BUSYBOX: &str = "/usr/bin/busybox";
-/// Errors of kubectl if the API server or the kubelet does not answer in time.
+/// kubectl errors if the API server or the kubelet doesn't answer in time.
 const NO_ANSWER: [&str; 4] = ["Unable to connect to the server", "timeout", "connection refused", "EOF"];
 
-/// Runs steps on a site whose nodes are machines, or says why it can't be had.
+/// Runs steps on a site whose nodes are QEMU machines, or prints why they are skipped.
 pub fn on_real_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
     on_site_of(IMAGE, steps);
 }
 
-/// As [`on_real_site`], with machines that have the images of all programs of a management cluster.
+/// Same as [`on_real_site`], with machines that contain the images for all programs of a management cluster.
 pub fn on_management_site(steps: impl AsyncFnOnce(&RealSite, &str)) {
     on_site_of(MANAGEMENT_IMAGE, steps);
 }
@@ -79,7 +79,7 @@ fn on_site_of(variable: &str, steps: impl AsyncFnOnce(&RealSite, &str)) {
     });
 }
 
-/// A site whose nodes are machines.
+/// A site whose nodes are QEMU machines.
 pub struct RealSite {
     pub stack: Stack,
     client: Client,
@@ -125,7 +125,7 @@ impl RealSite {
         Some(json!(self.api(kind).get_opt(name).await.ok()??))
     }
 
-    /// Returns the private key of the cluster's nodes, in a file that only its owner can read.
+    /// Writes the private key for the cluster's nodes to a file that only its owner can read, and returns the path.
     pub async fn ssh_key(&self) -> PathBuf {
         use std::os::unix::fs::OpenOptionsExt as _;
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), NAMESPACE);
@@ -152,13 +152,13 @@ impl RealSite {
         found
     }
 
-    /// The ids of the cluster's VMs.
+    /// Returns the managed object IDs of the cluster's VMs.
     pub async fn vms(&self) -> Vec<String> {
         let vms = self.list("VirtualMachine").await;
         vms.iter().map(|vm| vm["status"]["uniqueID"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// cloud-init has taken away what it was given, and the guest has reported its address and how its boot went.
+    /// Asserts that cloud-init has removed its userdata, and that the guest has reported its address and a successful boot.
     pub async fn assert_guestinfo(&self, moid: &str) {
         let info = self.control.guestinfo(moid).await.unwrap();
         let value = |key: &str| info.get(&format!("guestinfo.{key}")).map(String::as_str).unwrap_or_default();
@@ -168,13 +168,13 @@ impl RealSite {
         assert_eq!(value("vmservice.bootstrap.condition"), "true", "{moid}");
     }
 
-    /// The worker is reset as by vCenter's button, and is the node it was.
+    /// Resets the worker's VM as vCenter does, and waits until the same node is back.
     pub async fn reboot_worker(&self, guest: &Guest) {
         let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
         let boot_id = |node: &Node| node.status.as_ref()?.node_info.as_ref().map(|info| info.boot_id.clone());
         let vm = self.get("VirtualMachine", &worker.name_any()).await.unwrap();
         let moid = vm["status"]["uniqueID"].as_str().unwrap();
-        // What was written a moment ago would be lost with the machine's memory, as on any other.
+        // A reset loses data that isn't written to disk yet, as on any machine.
         guest.sync_disks(&worker.name_any()).await;
         self.control.power(moid, PowerAction::Reset).await.unwrap();
         let seen = std::sync::Mutex::new(String::new());
@@ -211,7 +211,7 @@ impl RealSite {
         assert!(!running.keys().any(|name| name.starts_with("machine-")), "{running:?}");
     }
 
-    /// The address of this host in the network of the machines.
+    /// Returns this host's address in the machines' network.
     pub fn host_address(&self) -> std::net::IpAddr {
         sim::qemu::host_address(self.stack.site().subnet().number()).into()
     }
@@ -241,7 +241,7 @@ impl RealSite {
     }
 }
 
-/// The cluster that the machines are.
+/// The workload cluster on the machines.
 pub struct Guest {
     pub client: Client,
     kubectl: PathBuf,
@@ -259,7 +259,7 @@ impl Guest {
         Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
     }
 
-    /// Returns the name of the user that the API server makes of a token, or why it makes none.
+    /// Returns the user name that the API server derives from a token, or the error.
     pub async fn user_of(&self, token: &str) -> Result<String, String> {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
         let mut config =
@@ -284,7 +284,7 @@ impl Guest {
         ready.await.unwrap_or_else(|late| panic!("{late}"));
     }
 
-    /// Returns the output of kubectl. The call is repeated while the API server does not answer: emulated machines are slow.
+    /// Returns kubectl's output. Repeats the call while the API server doesn't answer, because emulated machines are slow.
     pub async fn kubectl(&self, args: &[&str], input: Option<&Path>) -> Result<String, String> {
         let answered = poll("an API server that answers", BOOTS, async || {
             let result = self.kubectl_once(args, input).await;
@@ -332,7 +332,7 @@ impl Guest {
         self.kubectl(&["apply", "-f", "-"], Some(&file)).await.unwrap();
     }
 
-    /// A Deployment's pods on the worker answer through their Service, found by its name.
+    /// Asserts that a Deployment's Pods on the worker answer through their Service, by its name.
     pub async fn assert_pods_serve(&self) {
         self.apply(&workload()).await;
         let rolled_out = ["rollout", "status", "deployment/web", "--timeout=40m"];
@@ -342,7 +342,7 @@ impl Guest {
         self.wait_for_output("the log of a pod", &logs, |text| text.contains("response:200")).await;
     }
 
-    /// A client on the control plane's node asks the pods on the worker, by the Service's name.
+    /// Asserts that Pods on the worker answer a client on the control plane node, by the Service's name.
     async fn assert_answer(&self, when: &str) {
         let wget = "wget -T 20 -q -O - http://web/hostname".split(' ');
         let ask: Vec<_> = ["exec", "daemonset/toolbox", "--", BUSYBOX].into_iter().chain(wget).collect();
@@ -358,7 +358,7 @@ impl Guest {
         self.kubectl(&["exec", toolbox.trim(), "--", BUSYBOX, "sync"], None).await.unwrap();
     }
 
-    /// A Secret is in the files of etcd in no readable form, and the audit log of the node names its user and not its content.
+    /// Asserts that etcd's files contain a Secret only in encrypted form, and that the audit log names its user but not its content.
     pub async fn assert_secrets_are_encrypted_and_logged(&self) {
         const VALUE: &str = "prefix-of-hidden-value";
         let literal = format!("--from-literal=a={VALUE}");
@@ -381,7 +381,7 @@ impl Guest {
         assert_eq!(readable.trim(), "none");
     }
 
-    /// cloud-init has nothing to complain of, volumes are file systems of their own, and flannel's interface has its link file.
+    /// Asserts that cloud-init has no warnings, that volumes are separate file systems, and that flannel's interface has its link file.
     pub async fn assert_no_warnings_and_disks(&self) {
         let pods = self.kubectl(&["get", "pods", "-l", "app=toolbox", "-o", "name"], None).await.unwrap();
         assert_eq!(pods.lines().count(), 2, "{pods}");
@@ -411,10 +411,10 @@ impl Guest {
     }
 }
 
-/// A web server on the worker, its Service, and a toolbox on every node that sees the host's files.
+/// Returns a web server, its Service, and a toolbox on every node that mounts the host's files.
 fn workload() -> Value {
-    // The kernel drops SIGTERM for a first process that does not handle it, and a node that shuts down waits 90 s for it. The
-    // shell handles it.
+    // The kernel ignores SIGTERM for a first process without a handler, and a node that shuts down waits 90 s for it. The shell
+    // handles it.
     let container = |program: &str| {
         let script = format!("trap 'exit 0' TERM; {BUSYBOX} {program} & wait");
         json!({
@@ -446,7 +446,7 @@ fn workload() -> Value {
     ]})
 }
 
-/// Returns whether a node is of the control plane.
+/// Returns true for a control plane node.
 pub fn is_control_plane(node: &Node) -> bool {
     node.labels().contains_key("node-role.kubernetes.io/control-plane")
 }

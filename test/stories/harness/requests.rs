@@ -1,4 +1,4 @@
-//! A client of a guest's API server that notices every request that is lost.
+//! A client that detects lost requests to a workload cluster's API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kube::{Client, Config};
 use tokio::task::JoinSet;
 
-/// Somebody who asks the cluster's endpoint ten times a second, on a connection of its own each time, as commands do.
+/// Sends ten requests per second to the cluster's endpoint, each on a new connection, as separate commands do.
 pub struct Requests {
     sent: Arc<AtomicU32>,
     lost: Arc<std::sync::Mutex<Vec<String>>>,

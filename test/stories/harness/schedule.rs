@@ -1,6 +1,6 @@
-//! Decides which stories run at the same time. All stories begin at once, and each waits here for its places. The longest stories
-//! get theirs first. The running stories take at least [`PLACES`], and up to [`MOST`] as long as processors are idle. So fewer run beside
-//! other programs, for example machines that are emulated, and stories meet their deadlines.
+//! Decides which stories run at the same time. All stories start at once, and wait here for places. The longest stories get places
+//! first. The running stories take at least [`PLACES`], and up to [`MOST`] while processors are idle. So fewer run beside other
+//! programs, such as emulated machines, and stories meet their deadlines.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -16,27 +16,27 @@ use tokio::sync::Notify;
 
 use crate::harness::shared_stack::RUNTIME;
 
-/// The sum of the weights of stories that run even if no processor is idle.
+/// The total weight of stories that run even if all processors are busy.
 const PLACES: u32 = 4;
-/// The largest sum, if this user can create [`INSTANCES`] inotify instances for each weight.
+/// The maximum total weight, if this user can create [`INSTANCES`] inotify instances for each unit of weight.
 const MOST: u32 = 36;
-/// The inotify instances that are reserved for each weight. A control plane node uses four, and a stack eight.
+/// The inotify instances that are reserved per unit of weight. A control plane node uses four, and a stack eight.
 const INSTANCES: usize = 6;
-/// The shortest time over which idle processors are measured.
+/// The minimum interval over which idle processors are measured.
 const IDLE: Duration = Duration::from_secs(2);
-/// The memory in KiB that must be free before more than [`PLACES`] are taken. A story with its own stack and a cluster needs about 3 GiB.
+/// The free memory in KiB that is required to exceed [`PLACES`]. A story with its own stack and a cluster needs about 3 GiB.
 const FREE: u64 = 5 << 20;
-/// The weight of a story that is not in [`LONG`].
+/// The weight of stories that aren't in [`LONG`].
 const LIGHT: u32 = 1;
-/// The deadline of a story that is not in [`LONG`]. A longer story has twice its seconds in addition.
+/// The deadline of stories that aren't in [`LONG`]. For others, twice their seconds are added.
 const DEADLINE: Duration = Duration::from_mins(10);
-/// The time after the deadline in which a story must fail. A story that still runs then blocks its thread, and the program ends.
+/// The grace period after the deadline. If a story still blocks its thread then, the program exits.
 const GRACE: Duration = Duration::from_mins(2);
-/// The number of slow stories that are printed.
+/// The number of slow stories to print.
 const SHOWN: usize = 10;
 
-/// Stories that take more than a minute or start more than one node: their seconds in a run of all of them, and their weight: 1
-/// for each pair of nodes that are there at once, more for a stack of its own and for machines that are emulated.
+/// Stories that take more than a minute or start more than one node, with their seconds in a full run and their weight. The weight is
+/// 1 for each pair of concurrent nodes, and more for a separate stack or emulated machines.
 const LONG: &[(&str, u32, u32)] = &[
     ("nodes::real_node::first_boots_that_fail_name_their_causes", 1200, 6),
     ("nodes::real_node::a_cluster_of_machines_that_boot_serves_pods", 700, 6),
@@ -120,11 +120,11 @@ struct State {
     beside_others: Lane,
     one_by_one: Lane,
     finished: Vec<(Duration, String)>,
-    /// When the first story came.
+    /// The load when the first story began.
     began: Load,
-    /// When the load was last measured.
+    /// The load at the last measurement.
     measured: Load,
-    /// The weight that may still begin before the load is measured again.
+    /// The weight that may start before the load is measured again.
     spare: u32,
 }
 
@@ -141,12 +141,12 @@ impl Default for State {
     }
 }
 
-/// A number of places, and the stories that wait for them.
+/// A group of places, and the stories that wait for them.
 struct Lane {
     places: u32,
     most: u32,
     taken: u32,
-    /// By length, the longest last.
+    /// Ordered by duration, the longest last.
     waiting: BTreeSet<(u32, String)>,
 }
 
@@ -170,23 +170,23 @@ pub struct Waiting {
     lane: Choose,
 }
 
-/// The place of a story that runs; others take it when this is dropped.
+/// A running story's place. It is freed on drop.
 pub struct Place {
     name: String,
     weight: u32,
     lane: Choose,
     began: Instant,
     deadline: Duration,
-    /// Ends the watch of the deadline when it is dropped.
+    /// Stops the deadline thread on drop.
     _watch: mpsc::Sender<()>,
 }
 
-/// Enters the story that this thread runs: it runs beside others.
+/// Enters the current thread's story, which can run concurrently with others.
 pub fn enter() -> Waiting {
     enter_lane(|state| &mut state.beside_others)
 }
 
-/// Enters the story that this thread runs. Stories that enter with this function run one at a time, and take no places from the others.
+/// Enters the current thread's story. Stories that enter with this function run one at a time, and don't take places from others.
 pub fn enter_one_by_one() -> Waiting {
     enter_lane(|state| &mut state.one_by_one)
 }
@@ -240,21 +240,21 @@ impl Waiting {
         }
     }
 
-    /// [`Self::place`] for a story that is not asynchronous.
+    /// Same as [`Self::place`], for a story that isn't asynchronous.
     pub fn wait(self) -> Place {
         RUNTIME.block_on(self.place())
     }
 }
 
 impl Place {
-    /// Runs the steps of the story, which fails at its deadline.
+    /// Runs the story's steps. The story fails at its deadline.
     pub async fn run<T>(&self, steps: impl Future<Output = T>) -> T {
         let outcome = tokio::time::timeout(self.deadline, steps).await;
         outcome.unwrap_or_else(|_| panic!("the story did not end within {:?}", self.deadline))
     }
 }
 
-/// Ends this program if the returned sender is not dropped within `deadline`. `.ci/run` finds the story by the printed line.
+/// Exits the program if the returned sender isn't dropped within `deadline`. `.ci/run` finds the story by the printed line.
 fn watch(name: String, deadline: Duration) -> mpsc::Sender<()> {
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || {
@@ -280,7 +280,7 @@ impl Drop for Place {
 }
 
 impl State {
-    /// Returns whether a story of the weight may begin because processors are idle.
+    /// Returns true if a story with this weight may start because processors are idle.
     fn take_spare(&mut self, weight: u32) -> bool {
         if self.spare == 0 {
             if !self.measured.is_low() {
@@ -292,8 +292,8 @@ impl State {
         true
     }
 
-    /// Prints the slowest stories and the processor time. It writes to standard error directly, because the test harness captures
-    /// the output of tests that pass.
+    /// Prints the slowest stories and the processor time. Writes to standard error directly, because the test harness captures the output
+    /// of tests that pass.
     fn print_slowest(&mut self) {
         self.finished.sort_unstable_by(|one, other| other.cmp(one));
         let line = |(took, name): &(Duration, String)| format!("{:6.0} s  {name}\n", took.as_secs_f64());
@@ -309,7 +309,7 @@ impl State {
     }
 }
 
-/// An instant, and the processor time that the machine had used until then.
+/// An instant, and the processor time that the machine has used until then.
 struct Load {
     at: Instant,
     busy: Duration,
@@ -320,13 +320,13 @@ impl Load {
         Self { at: Instant::now(), busy: busy() }
     }
 
-    /// The time since then, and the processor time.
+    /// Returns the elapsed time and the processor time since then.
     fn since(&self) -> (Duration, Duration) {
         (self.at.elapsed(), busy().saturating_sub(self.busy))
     }
 
-    /// Returns whether a sixth of the processor time was idle since the last measurement, and [`FREE`] memory is left. It measures
-    /// again only after [`IDLE`].
+    /// Returns true if a sixth of the processor time was idle since the last measurement, and [`FREE`] memory is available. Measures again
+    /// only after [`IDLE`].
     fn is_low(&mut self) -> bool {
         let (took, busy) = self.since();
         if took < IDLE || free_memory() < FREE {
@@ -338,21 +338,21 @@ impl Load {
     }
 }
 
-/// The largest sum of the weights on this machine. Cluster API's managers exit if they can create no inotify instance; the usual limit
-/// is 128 for a user.
+/// Returns the maximum total weight on this machine. Cluster API's managers exit if they can't create an inotify instance. The usual
+/// limit is 128 per user.
 fn most() -> u32 {
     let instances = plane::inotify::left(INSTANCES * MOST as usize);
     u32::try_from(instances / INSTANCES).unwrap_or(MOST).max(PLACES)
 }
 
-/// The memory that programs can have, in KiB; zero where the kernel does not say.
+/// Returns the available memory in KiB, or zero if the kernel doesn't report it.
 fn free_memory() -> u64 {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let free = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     free.and_then(|free| free.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
-/// Processor time that all programs of the machine have used since it was started; zero where the kernel does not say.
+/// Returns the processor time that all programs have used since boot, or zero if the kernel doesn't report it.
 fn busy() -> Duration {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let mut fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
@@ -363,8 +363,8 @@ fn busy() -> Duration {
     Duration::from_millis(10 * (user + nice + system + irq + softirq))
 }
 
-/// Begins all tests of this program at once, unless the caller chose a number of threads with `--test-threads`. The harness starts
-/// tests in the order of their names, and it reads their number only from its environment. So the program replaces itself.
+/// Starts all tests at once, unless the caller passed `--test-threads`. The harness starts tests in alphabetical order, and reads the
+/// thread count from its environment. So the program replaces itself.
 fn start_all_at_once() {
     const THREADS: &str = "RUST_TEST_THREADS";
     const ALL: &str = "256";
@@ -376,14 +376,14 @@ fn start_all_at_once() {
     let mut again = Command::new(program);
     again.args(std::env::args_os().skip(1)).env(THREADS, ALL);
     if std::env::var_os("GOGC").is_none() {
-        // The API servers use most of the processor time. They collect garbage less often with this, and need more memory.
+        // The API servers use most of the processor time. With this setting, they collect garbage less often, and need more memory.
         again.env("GOGC", "400");
     }
     let error = again.exec();
     panic!("the stories do not start: {error}");
 }
 
-/// A story whose name is not in the list has the weight of a short one.
+/// A renamed story would get the weight of a short one.
 #[test]
 fn long_stories_have_the_names_of_stories() {
     let program = std::env::current_exe().expect("the path of this program");

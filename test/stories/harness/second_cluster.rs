@@ -1,4 +1,4 @@
-//! Another management cluster beside the stack's: an API server of its own, and a VM operator on the same vCenter.
+//! A second management cluster: its own API server, and a VM operator on the same vCenter.
 
 use std::path::Path;
 
@@ -14,14 +14,13 @@ use crate::harness::story::{Story, api_resource};
 pub const OPERATOR: &str = "vmware-system-vmop";
 const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
-/// The other management cluster.
+/// The second management cluster.
 pub struct SecondCluster {
     server: OwnServer,
 }
 
 impl SecondCluster {
-    /// One that has what the stack's VM operator has, with `changes` to its provider configuration; nothing takes a
-    /// key away.
+    /// Starts a cluster with the stack's VM operator configuration and `changes` to it. `None` removes a key.
     pub async fn start(story: &Story, changes: &[(&str, Option<&str>)]) -> Self {
         let (guard, options) = prepare_stack(story, sim::tools::definitions().unwrap());
         let server = OwnServer { guard, plane: Plane::bare(options).await.unwrap() };
@@ -30,29 +29,29 @@ impl SecondCluster {
         second
     }
 
-    /// One of a server that serves our kinds and runs no VM operator yet.
+    /// Uses a server that serves our kinds, but doesn't run a VM operator yet.
     pub async fn adopt(story: &Story, server: OwnServer, changes: &[(&str, Option<&str>)]) -> Self {
         let second = Self { server };
         second.configure(story, changes).await;
         second
     }
 
-    /// Starts its VM operator.
+    /// Starts the VM operator.
     pub async fn run_operator(&self) -> Running {
         self.run(Program::new("vmop", exe()).arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8")).await
     }
 
-    /// Starts another program there.
+    /// Starts a program.
     pub async fn run(&self, program: Program) -> Running {
         self.server.plane.run(program).await.unwrap()
     }
 
-    /// Applies today's definitions over those that it has.
+    /// Applies the current CRDs over the existing ones.
     pub fn upgrade(&self) {
         self.server.apply("config/crd", &render("crd"));
     }
 
-    /// Copies what the first one's admin gave it, and what the namespace may use.
+    /// Copies the first cluster's provider configuration, namespace and VM class.
     async fn configure(&self, story: &Story, changes: &[(&str, Option<&str>)]) {
         let (from, to) = (story.client(), self.client());
         let namespaces = [("Namespace", OPERATOR), ("Namespace", story.namespace.as_str())];
@@ -79,7 +78,7 @@ impl SecondCluster {
         self.server.client()
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Path {
         self.server.plane.kubeconfig()
     }
@@ -92,7 +91,6 @@ impl SecondCluster {
         Api::all_with(self.client(), &api_resource(kind))
     }
 
-    /// Applies one object.
     pub async fn apply(&self, object: &Value) {
         layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
     }
@@ -102,14 +100,14 @@ impl SecondCluster {
     }
 }
 
-/// Copies an object to another cluster.
+/// Copies an object to another cluster, and returns it.
 pub async fn copy_object(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
     let copy = read_object(from, name).await;
     layercake::apply::apply(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
     copy
 }
 
-/// Reads an object without its status and without what its server gave it.
+/// Reads an object without its status and without server-generated metadata.
 async fn read_object(from: &Api<DynamicObject>, name: &str) -> Value {
     let object = from.get(name).await.unwrap_or_else(|error| panic!("{name}: {error}"));
     let finalizers = object.finalizers().to_vec();

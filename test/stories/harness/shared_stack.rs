@@ -1,4 +1,4 @@
-//! The stacks of stories: one for most stories, one for stories that break something, and the stacks of single stories.
+//! The stacks of stories: one for most stories, one for disruptive stories, and separate stacks for single stories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use layercake::stack::{Options, Stack};
 use tokio::runtime::Runtime;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell};
 
-/// Everything that outlives one story runs here; each story only waits in its own thread.
+/// The runtime for everything that outlives one story. Each story only waits in its own thread.
 pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 static SHARED: OnceCell<Result<SharedStack, String>> = OnceCell::const_new();
 static DISTURBED: OnceCell<Result<SharedStack, String>> = OnceCell::const_new();
 
-/// What the shared stack's administrator reserved for management.
+/// The network that the shared stack's administrator reserved for management.
 pub const MANAGEMENT: &str = "203.0.113.0/24";
 
-/// A stack of stories: the one that they share, or one story's own.
+/// A stack for stories, either shared or for a single story.
 pub struct SharedStack {
-    /// None once it is stopped.
+    /// `None` after the stack was stopped.
     stack: Mutex<Option<Stack>>,
     pub client: Client,
     pub session: layercake::session::Session,
@@ -33,7 +33,7 @@ impl SharedStack {
     async fn start(registry: RegistryAccess) -> Result<Self, String> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let exe = programs();
-        // A guest that says nothing shall not keep a story waiting for long. Programs of another build may not know this.
+        // A shorter timeout for guests that don't report. Programs of another build may not know the flag.
         let own = std::env::var_os("LAYERCAKE_PROGRAMS").is_none();
         let vmop = own.then(|| "--bootstrap-report-timeout=90s".to_owned()).into_iter().collect();
         let options = Options {
@@ -54,52 +54,52 @@ impl SharedStack {
         Ok(Self { stack: Mutex::new(Some(stack)), client, session, guests, tools })
     }
 
-    /// The stack that most stories share; the first call starts it.
+    /// Returns the stack that most stories share. The first call starts it.
     pub async fn get() -> &'static Self {
         let shared = SHARED.get_or_init(|| Self::start(RegistryAccess::Reachable)).await;
         shared.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
     }
 
-    /// The stack of disruptive stories, which run on it one at a time; the first call starts it.
+    /// Returns the stack for disruptive stories, which run one at a time. The first call starts it.
     pub async fn get_disturbed() -> &'static Self {
         let disturbed = DISTURBED.get_or_init(|| Self::start(RegistryAccess::Reachable)).await;
         disturbed.as_ref().unwrap_or_else(|error| panic!("the stack does not start: {error}"))
     }
 
-    /// Starts a stack for one story, which stops it.
+    /// Starts a stack for one story, which must stop it.
     pub async fn start_own(registry: RegistryAccess) -> &'static Self {
         let own =
             Self::start(registry).await.unwrap_or_else(|error| panic!("the stack does not start: {error}"));
-        // A story is known by a reference to its stack that never ends; what the stack runs ends with `stop`.
+        // Stories need a static reference. `stop` ends the stack's processes.
         Box::leak(Box::new(own))
     }
 
-    /// Stops everything that the stack runs.
+    /// Stops all of the stack's programs.
     pub async fn stop(&self) {
         if let Some(stack) = self.stack.lock().await.take() {
             stack.stop().await;
         }
     }
 
-    /// The stack, for one story at a time.
+    /// Locks the stack for one story at a time.
     pub async fn stack(&self) -> MappedMutexGuard<'_, Stack> {
         MutexGuard::map(self.stack.lock().await, |stack| stack.as_mut().expect("a stack that runs"))
     }
 
-    /// The control API of the simulated vCenter.
+    /// Returns the control API of the simulated vCenter.
     pub fn control(&self) -> sim::control::ControlApi {
         self.session.control().expect("the simulator's control API")
     }
 }
 
-/// The `layercake` whose programs the shared stack runs: this build's, or that of another, as `LAYERCAKE_PROGRAMS` says. The
-/// story of a defence fails with those of a build that lacks it.
+/// Returns the `layercake` binary for the shared stack: this build's, or the one in `LAYERCAKE_PROGRAMS`. With a build that lacks a
+/// defense, the story for that defense fails.
 pub fn programs() -> PathBuf {
     std::env::var_os("LAYERCAKE_PROGRAMS")
         .map_or_else(|| env!("CARGO_BIN_EXE_layercake").into(), PathBuf::from)
 }
 
-/// What the site of the shared stack has for networks: as `LAYERCAKE_NETWORK` says, as `up --network` does.
+/// Returns the shared stack's network, from `LAYERCAKE_NETWORK`. The values are those that `up --network` takes.
 pub fn network() -> SiteNetwork {
     match std::env::var("LAYERCAKE_NETWORK") {
         Ok(named) => SiteNetwork::from_str(&named, true).expect("LAYERCAKE_NETWORK"),
@@ -107,7 +107,7 @@ pub fn network() -> SiteNetwork {
     }
 }
 
-/// What the site of the shared stack does not have: stories with a stack of their own take it, so that one run has both.
+/// Returns the network that the shared stack doesn't have. Some stories with their own stack use it, so that one run tests both.
 pub fn other_network() -> SiteNetwork {
     match network() {
         SiteNetwork::Nsx => SiteNetwork::PortGroups,
@@ -115,7 +115,7 @@ pub fn other_network() -> SiteNetwork {
     }
 }
 
-/// How the VM operator speaks with vCenter in the shared stack: as `LAYERCAKE_WIRE` says, as `up --wire` does.
+/// Returns the shared stack's vCenter protocol, from `LAYERCAKE_WIRE`. The values are those that `up --wire` takes.
 fn wire() -> Result<Wire, String> {
     match std::env::var("LAYERCAKE_WIRE") {
         Ok(named) => Wire::from_str(&named, true).map_err(|error| format!("LAYERCAKE_WIRE: {error}")),
@@ -123,7 +123,8 @@ fn wire() -> Result<Wire, String> {
     }
 }
 
-/// The wire that the shared stack does not speak: stories with a stack of their own take it, so that one run has both.
+/// Returns the vCenter protocol that the shared stack doesn't use. Some stories with their own stack use it, so that one run tests
+/// both.
 pub fn other_wire() -> Wire {
     match wire().expect("a wire") {
         Wire::Soap => Wire::ViJson,
@@ -131,7 +132,7 @@ pub fn other_wire() -> Wire {
     }
 }
 
-/// A program that is built when it is first used.
+/// Returns a program, which is built on first use.
 pub fn build_tool(tool: &'static plane::tools::Tool) -> std::path::PathBuf {
     let (options, progress) = (plane::tools::Options::default(), plane::tools::progress());
     let built = || plane::tools::ensure_one(tool, &options, &*progress);

@@ -1,6 +1,6 @@
-//! One story: a namespace of its own on the shared stack, and waiting with a deadline.
+//! Runs stories: each has its own namespace, usually on a shared stack, and waits with deadlines.
 //!
-//! A story that waits in vain prints what blocks its cluster and where the logs are.
+//! A story that fails prints what blocks its cluster, and the location of the logs.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
@@ -29,12 +29,12 @@ use support::wait::poll;
 use crate::harness::schedule::{self, Place};
 use crate::harness::shared_stack::{RUNTIME, SharedStack};
 
-/// Time for a cluster of two nodes on two busy cores.
+/// The deadline for a cluster with two nodes, on two busy cores.
 pub const CLUSTER: Duration = Duration::from_mins(5);
-/// Time for anything that needs no new node.
+/// The deadline for changes that don't need new nodes.
 pub const SOON: Duration = Duration::from_secs(90);
 
-/// Runs a story in a namespace of its own, beside others.
+/// Runs a story in its own namespace, concurrently with others.
 pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
     let waiting = schedule::enter();
     RUNTIME.block_on(async {
@@ -45,7 +45,7 @@ pub fn story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) 
     });
 }
 
-/// Runs a story that breaks something which others use: on a stack where one such story runs at a time, and nothing else.
+/// Runs a story that breaks shared parts of its stack. Such stories run one at a time, on a stack that only they use.
 pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
     let waiting = schedule::enter_one_by_one();
     RUNTIME.block_on(async {
@@ -53,7 +53,7 @@ pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnO
         let shared = SharedStack::get_disturbed().await;
         let outcome = run_steps(&place, Story::on(shared, namespace), steps).await;
         if let Err(panic) = outcome {
-            // Otherwise the next story would fail, too.
+            // The next story uses the same stack.
             let _ = shared.control().end_outages().await;
             let _ = shared.control().remove_faults(None).await;
             resume_unwind(panic);
@@ -61,12 +61,12 @@ pub fn disruptive_story<F: Future<Output = ()>>(namespace: &str, steps: impl FnO
     });
 }
 
-/// Runs a story on a stack of its own, which nothing else loads or breaks.
+/// Runs a story on its own stack, so that other stories don't affect it.
 pub fn story_on_own_stack<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
     on_own_stack(namespace, RegistryAccess::Reachable, steps);
 }
 
-/// Runs a story on a stack of its own, whose nodes reach no registry of container images.
+/// Runs a story on its own stack, whose nodes can't reach a container registry.
 pub fn story_without_registry<F: Future<Output = ()>>(namespace: &str, steps: impl FnOnce(Story) -> F) {
     on_own_stack(namespace, RegistryAccess::Unreachable, steps);
 }
@@ -86,8 +86,8 @@ fn on_own_stack<F: Future<Output = ()>>(
     });
 }
 
-/// Runs the steps of a story. If they panic, it prints what blocks the story; else it deletes the story's machines, which would take
-/// processor time from other stories.
+/// Runs the steps of a story. If they panic, prints what blocks the story. Otherwise deletes its machines, which would take processor
+/// time from other stories.
 async fn run_steps<F: Future<Output = ()>>(
     place: &Place,
     story: Story,
@@ -101,13 +101,13 @@ async fn run_steps<F: Future<Output = ()>>(
     outcome
 }
 
-/// One story: its namespace and the clusters it has applied.
+/// A story's namespace and cluster.
 #[derive(Clone)]
 pub struct Story {
     pub shared: &'static SharedStack,
     pub namespace: String,
     clusters: Arc<OnceLock<String>>,
-    /// The client of another management cluster than the shared one.
+    /// The client for another management cluster than the stack's.
     client: Option<Client>,
 }
 
@@ -116,24 +116,24 @@ impl Story {
         Self { shared, namespace: namespace.to_owned(), clusters: Arc::default(), client: None }
     }
 
-    /// The same in a namespace of another management cluster.
+    /// Returns a story in a namespace of another management cluster.
     pub fn in_cluster(&self, client: Client, namespace: &str) -> Self {
         Self { client: Some(client), ..Self::on(self.shared, namespace) }
     }
 
-    /// Client of the management API server, as admin.
+    /// Returns an administrator's client for the management cluster.
     pub fn client(&self) -> Client {
         self.client.clone().unwrap_or_else(|| self.shared.client.clone())
     }
 
-    /// Applies a manifest as a user does, its namespace made and set up as `up` does it.
+    /// Applies a manifest as a user does. Its namespaces are created and prepared as by `up`.
     ///
-    /// `NAMESPACE` in the text stands for the story's namespace.
+    /// `NAMESPACE` in the text is replaced by the story's namespace.
     pub async fn apply(&self, text: &str) {
         self.try_apply(text).await.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// As [`Self::apply`]; the refusal is the result.
+    /// Same as [`Self::apply`], but returns a rejection.
     pub async fn try_apply(&self, text: &str) -> Result<(), String> {
         let documents = manifest::documents(&text.replace("NAMESPACE", &self.namespace)).expect("a manifest");
         let placement = self.shared.session.placement();
@@ -148,13 +148,13 @@ impl Story {
         Ok(())
     }
 
-    /// Waits until a cluster runs and returns its TanzuKubernetesCluster.
+    /// Waits until a cluster runs, and returns its TanzuKubernetesCluster.
     pub async fn wait_until_running(&self, name: &str) -> Value {
         let runs = |cluster: &Value| cluster["status"]["phase"] == "running";
         self.wait_for_object(&format!("{name} runs"), CLUSTER, ("TanzuKubernetesCluster", name), runs).await
     }
 
-    /// Waits until `look` finds something; after `deadline` the story fails.
+    /// Waits until `look` returns a value. The story fails after `deadline`.
     pub async fn wait_for<T, F>(&self, what: &str, deadline: Duration, look: impl FnMut() -> F) -> T
     where
         F: Future<Output = Option<T>>,
@@ -165,12 +165,12 @@ impl Story {
         found
     }
 
-    /// Waits until this is so; after `deadline` the story fails.
+    /// Waits until `is_so` returns true. The story fails after `deadline`.
     pub async fn wait_until(&self, what: &str, deadline: Duration, is_so: impl AsyncFn() -> bool) {
         self.wait_for(what, deadline, async || is_so().await.then_some(())).await;
     }
 
-    /// Waits until the field of an object that a JSON pointer names has this value, and returns the object.
+    /// Waits until an object's field, given as a JSON pointer, has this value, and returns the object.
     pub async fn wait_for_field(
         &self,
         (kind, name): (&str, &str),
@@ -193,7 +193,7 @@ impl Story {
         self.wait_for(what, deadline, || async { self.get(kind, name).await.filter(&is_so) }).await
     }
 
-    /// Waits until the message of a condition of an object has all of these words, and returns the message.
+    /// Waits until a condition's message contains all of these words, and returns the message.
     pub async fn wait_for_message(
         &self,
         (kind, name): (&str, &str),
@@ -209,7 +209,7 @@ impl Story {
         .await
     }
 
-    /// Waits until a condition of an object has this status, and returns the condition.
+    /// Waits until an object's condition has this status, and returns the condition.
     pub async fn wait_for_condition(&self, kind: &str, name: &str, type_: &str, status: &str) -> Value {
         self.wait_for(&format!("{type_} of {kind} {name} is {status}"), SOON, || async {
             let object = self.get(kind, name).await?;
@@ -218,79 +218,79 @@ impl Story {
         .await
     }
 
-    /// Waits until an object of the story's namespace is gone.
+    /// Waits until an object in the story's namespace is gone.
     pub async fn wait_until_gone(&self, kind: &str, name: &str, deadline: Duration) {
         let what = format!("{kind} {name} is gone");
         self.wait_until(&what, deadline, async || self.get(kind, name).await.is_none()).await;
     }
 
-    /// Waits until an object is gone from where this API leads.
+    /// Waits until an object is gone from this API.
     pub async fn wait_until_deleted(&self, api: &Api<DynamicObject>, name: &str) {
         let gone =
             async || api.get_opt(name).await.unwrap_or_else(|error| panic!("{name}: {error}")).is_none();
         self.wait_until(&format!("{name} is gone"), SOON, gone).await;
     }
 
-    /// Waits until no object of the kind is left in the story's namespace.
+    /// Waits until all objects of this kind in the story's namespace are gone.
     pub async fn wait_until_none_left(&self, kind: &str) {
         let what = format!("no {kind} is left");
         self.wait_until(&what, SOON, async || self.list(kind).await.is_empty()).await;
     }
 
-    /// Changes an object of the story's namespace by a JSON merge patch.
+    /// Changes an object in the story's namespace with a JSON merge patch.
     pub async fn patch(&self, kind: &str, name: &str, change: Value) -> DynamicObject {
         let changed = self.try_patch(kind, name, change).await;
         changed.unwrap_or_else(|error| panic!("{kind} {name}: {error}"))
     }
 
-    /// As [`Self::patch`]; the refusal is the result.
+    /// Same as [`Self::patch`], but returns a rejection.
     pub async fn try_patch(&self, kind: &str, name: &str, change: Value) -> kube::Result<DynamicObject> {
         merge(&self.api(kind), name, change).await
     }
 
-    /// Describes a cluster of the story's namespace as `layercake describe tkc` does.
+    /// Describes a cluster in the story's namespace, as `layercake describe tkc` does.
     pub async fn describe(&self, name: &str) -> Description {
         describe::describe(&self.client(), &self.namespace, name)
             .await
             .unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    /// The VM of the story's namespace in the simulated vCenter whose name contains `part`.
+    /// Returns the story's VM in the simulated vCenter whose name contains `part`.
     pub async fn vm_with(&self, part: &str) -> InventoryVm {
         let vm = self.vms().await.into_iter().find(|vm| vm.name.contains(part));
         vm.unwrap_or_else(|| panic!("no VM has {part} in its name"))
     }
 
-    /// An object of the story's namespace as JSON.
+    /// Returns an object in the story's namespace as JSON.
     pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
         let object =
             self.api(kind).get_opt(name).await.unwrap_or_else(|error| panic!("{kind} {name}: {error}"))?;
         Some(serde_json::to_value(object).expect("JSON"))
     }
 
-    /// All objects of a kind in the story's namespace.
+    /// Returns all objects of a kind in the story's namespace.
     pub async fn list(&self, kind: &str) -> Vec<Value> {
         let list = self.api(kind).list(&ListParams::default()).await;
         let items = list.unwrap_or_else(|error| panic!("{kind}: {error}")).items;
         items.into_iter().map(|item| serde_json::to_value(item).expect("JSON")).collect()
     }
 
-    /// The API of one of the kinds that stories look at.
+    /// Returns the API for a kind in the story's namespace.
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client(), &self.namespace, &api_resource(kind))
     }
 
-    /// The API of a cluster-scoped kind.
+    /// Returns the API for a cluster-scoped kind.
     pub fn cluster_api(&self, kind: &str) -> Api<DynamicObject> {
         Api::all_with(self.client(), &api_resource(kind))
     }
 
-    /// A client of the guest cluster, with the kubeconfig that Cluster API made.
+    /// Returns a client for the workload cluster, with Cluster API's kubeconfig.
     pub async fn guest_client(&self, cluster: &str) -> Client {
         Client::try_from(self.guest_config(cluster).await).expect("a client")
     }
 
-    /// How to reach the guest cluster, with the kubeconfig that Cluster API made.
+    /// Returns the client configuration for the workload cluster, from Cluster API's kubeconfig.
     pub async fn guest_config(&self, cluster: &str) -> Config {
         let secrets: Api<Secret> = Api::namespaced(self.client(), &self.namespace);
         let secret = secrets.get(&format!("{cluster}-kubeconfig")).await.expect("the kubeconfig Secret");
@@ -300,12 +300,13 @@ impl Story {
         config.expect("a configuration")
     }
 
-    /// Waits until events about an object gave all these reasons, or any: events come after the status they go with.
+    /// Waits until events about an object contain all of these reasons, or until any event exists if `reasons` is empty. Events may arrive
+    /// after the status that they belong to.
     pub async fn wait_for_events(&self, kind: &str, name: &str, reasons: &[&str]) {
         self.wait_for_events_in(&self.namespace, kind, name, reasons).await;
     }
 
-    /// The same of an object in another namespace.
+    /// Same as [`Self::wait_for_events`], for an object in another namespace.
     pub async fn wait_for_events_in(&self, namespace: &str, kind: &str, name: &str, reasons: &[&str]) {
         let events: Api<Event> = Api::namespaced(self.client(), namespace);
         self.wait_for(&format!("events {reasons:?} of {kind} {name}"), SOON, || async {
@@ -321,7 +322,7 @@ impl Story {
         .await;
     }
 
-    /// The VMs of the story's namespace in the simulated vCenter, by name.
+    /// Returns the story's VMs in the simulated vCenter.
     pub async fn vms(&self) -> Vec<InventoryVm> {
         let objects = self.api("VirtualMachine").list(&ListParams::default()).await.expect("VirtualMachines");
         let names: BTreeSet<_> = objects.items.iter().map(ResourceExt::name_any).collect();
@@ -336,25 +337,25 @@ impl Story {
         self.wait_until_gone(kind, name, deadline).await;
     }
 
-    /// Deletes an object, takes its finalizers off, and waits until it is gone.
+    /// Deletes an object, removes its finalizers, and waits until it is gone.
     pub async fn force_delete(&self, kind: &str, name: &str) {
         let deleted = self.api(kind).delete(name, &DeleteParams::default()).await;
         deleted.unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
-        // The object may be gone already.
+        // This fails if the object is gone already.
         let _ = self.try_patch(kind, name, json!({"metadata": {"finalizers": null}})).await;
         self.wait_until_gone(kind, name, SOON).await;
     }
 
-    /// Deletes the clusters and VMs in the story's namespace, without waiting until they are gone.
+    /// Deletes the clusters and VMs in the story's namespace, but doesn't wait until they are gone.
     async fn give_machines_up(&self) {
         for kind in ["TanzuKubernetesCluster", "Cluster", "VirtualMachine"] {
             let (delete, all) = (DeleteParams::default(), ListParams::default());
-            // A failure does not matter: other stories use other namespaces.
+            // Ignore errors: other stories use other namespaces.
             let _ = self.api(kind).delete_collection(&delete, &all).await;
         }
     }
 
-    /// The stack's folder, where the logs are.
+    /// Returns the stack's folder, which contains the logs.
     pub fn folder(&self) -> PathBuf {
         self.shared.session.folder.clone()
     }
@@ -375,7 +376,7 @@ impl Story {
     }
 }
 
-/// Group, version and plural of a kind.
+/// Returns a kind's group, version and plural.
 pub fn api_resource(kind: &str) -> ApiResource {
     let (group, version) = match kind {
         "TanzuKubernetesCluster" | "TanzuKubernetesRelease" | "OSImage" | "TkgServiceConfiguration" => {
@@ -419,7 +420,7 @@ pub fn api_resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural)
 }
 
-/// Changes an object by a JSON merge patch.
+/// Changes an object with a JSON merge patch.
 pub async fn merge<K: Clone + Debug + DeserializeOwned>(
     api: &Api<K>,
     name: &str,
@@ -428,12 +429,12 @@ pub async fn merge<K: Clone + Debug + DeserializeOwned>(
     api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await
 }
 
-/// A condition of an object, by its type.
+/// Returns an object's condition with this type.
 pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
 }
 
-/// Returns true if the condition Ready of a node is True.
+/// Returns true if the node's `Ready` condition is true.
 pub fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|conditions| {

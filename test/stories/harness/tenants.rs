@@ -1,7 +1,7 @@
-//! Two tenants: one whose things are to be safe, and one who tries to reach them.
+//! Two tenants: a victim, and a hostile user who tries to access the victim's objects.
 //!
-//! `mallory` has the roles for people that config/ offers, bound in her own namespace alone. Beyond them she writes
-//! ConfigMaps and the kinds of Cluster API's infrastructure there, as a generous administrator may let her.
+//! `mallory` has the user roles in config/, bound only in her own namespace. There, she can also write ConfigMaps and Cluster API
+//! infrastructure kinds, as a generous administrator may allow.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use crate::harness::story::{SOON, Story, api_resource};
 
-/// The hostile user's name.
 pub const MALLORY: &str = "mallory";
-/// The roles for people that she has, each bound in her namespace.
+/// The user roles that are bound in her namespace.
 const ROLES: [&str; 5] = [
     "virtualmachine-edit",
     "virtualmachine-view",
@@ -24,18 +23,18 @@ const ROLES: [&str; 5] = [
 ];
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// The two tenants of a story.
+/// A story's two tenants.
 pub struct Tenants {
-    /// Whose things are to be safe: the story's own namespace, used with the admin's rights.
+    /// The victim: the story's own namespace, accessed as administrator.
     pub victim: Story,
-    /// Mallory's namespace, used with the admin's rights: to look at what she made.
+    /// Mallory's namespace, accessed as administrator to check what she created.
     pub hostile: Story,
     /// A client that acts as mallory.
     pub mallory: Client,
 }
 
 impl Tenants {
-    /// Makes both namespaces, each with a binding of `class`: the story's own, and `<namespace>-mallory`.
+    /// Prepares the namespaces, each with a binding for `class`: the story's own, and `<namespace>-mallory`.
     pub async fn prepare(story: &Story, class: &str) -> Self {
         let mut hostile = story.clone();
         hostile.namespace = format!("{}-mallory", story.namespace);
@@ -57,7 +56,7 @@ impl Tenants {
         ]);
         let tenants = Self { victim: story.clone(), mallory: act_as(story, MALLORY).await, hostile };
         tenants.grant("mallory-further", &rules).await;
-        // The API server learns of bindings in the order in which they were made.
+        // The API server sees bindings in the order in which they were created.
         let configurations = tenants.mallory_api("ConfigMap");
         story
             .wait_until("mallory has her roles", SOON, async || {
@@ -67,7 +66,7 @@ impl Tenants {
         tenants
     }
 
-    /// Gives mallory a further Role in her namespace.
+    /// Grants mallory another Role in her namespace.
     pub async fn grant(&self, name: &str, rules: &Value) {
         let namespace = self.hostile.namespace.as_str();
         let role = json!({
@@ -78,18 +77,19 @@ impl Tenants {
         }
     }
 
-    /// Mallory applies an object; the refusal is the result.
+    /// Applies an object as mallory, and returns a rejection.
     pub async fn mallory_applies(&self, object: &Value) -> Result<(), String> {
         layercake::apply::apply(&self.mallory, object).await.map_err(|error| format!("{error:#}"))
     }
 
-    /// The API of a kind in mallory's namespace, as mallory.
+    /// Returns the API for a kind in mallory's namespace, as mallory.
     pub fn mallory_api(&self, kind: &str) -> Api<kube::api::DynamicObject> {
         Api::namespaced_with(self.mallory.clone(), &self.hostile.namespace, &api_resource(kind))
     }
 }
 
-/// Writes a kubeconfig of a cluster's administrator into a folder, for this user, who is in no group but `system:authenticated`.
+/// Writes a kubeconfig that impersonates a user who is only in the group `system:authenticated`. It derives from an administrator's
+/// kubeconfig.
 pub fn kubeconfig_as(administrators: &Path, user: &str, folder: &Path) -> PathBuf {
     let text = std::fs::read_to_string(administrators).expect("a kubeconfig");
     let mut document: Value = serde_saphyr::from_str(&text).expect("YAML");
@@ -99,7 +99,7 @@ pub fn kubeconfig_as(administrators: &Path, user: &str, folder: &Path) -> PathBu
     path
 }
 
-/// A client of the management API server that acts as this user, who is in no group but `system:authenticated`.
+/// Returns a client for the management cluster that impersonates a user who is only in the group `system:authenticated`.
 pub async fn act_as(story: &Story, user: &str) -> Client {
     let kubeconfig = Kubeconfig::read_from(&story.shared.session.kubeconfig).expect("a kubeconfig");
     let options = KubeConfigOptions::default();

@@ -1,4 +1,4 @@
-//! vCenter seen by somebody else: a few lines of SOAP that share nothing with our client.
+//! A minimal SOAP client for vCenter, independent of our own client.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ async fn call(
     (cookie, text)
 }
 
-/// The key and value elements of the answer, in pairs.
+/// Returns the pairs of key and value elements.
 fn pairs(answer: &str) -> BTreeMap<String, String> {
     let mut reader = Reader::from_str(answer);
     let (mut pairs, mut key, mut element) = (BTreeMap::new(), String::new(), String::new());

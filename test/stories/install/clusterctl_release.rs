@@ -1,4 +1,4 @@
-//! The files of a release, as whoever has a management cluster of Cluster API's installs them: with clusterctl.
+//! A user with a Cluster API management cluster installs and removes a release with clusterctl.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -38,7 +38,7 @@ fn a_release_is_installed_and_removed_with_clusterctl() {
         assert!(args.contains(&"--endpoint-pool=GlobalInClusterIPPool/control-planes".to_owned()));
         assert!(args_are_there(&server, VMOP).await);
 
-        // Without gcm, and before the first Pod has run.
+        // gcm isn't installed, and Pods haven't run yet.
         let found = server.doctor(&["--only", "LC01"]);
         for (code, outcome) in [("LC0101", "ok"), ("LC0102", "ok"), ("LC0104", "error")] {
             assert_eq!(found[code], outcome, "{found:#?}");
@@ -64,7 +64,7 @@ fn a_release_is_installed_and_removed_with_clusterctl() {
     });
 }
 
-/// The documents of kinds that the release itself has: Cluster API's are not served here.
+/// Returns the documents with the release's own kinds, because Cluster API's kinds aren't served here.
 fn own_kinds(text: &str) -> Vec<Value> {
     let documents = manifest::documents(text).expect("YAML");
     let ours = |document: &Value| {
@@ -80,7 +80,7 @@ fn generate<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&first[..], &counts[..], more].concat()
 }
 
-/// A provider of Cluster API's own: its manager in the stack, and as clusterctl knows it.
+/// An upstream provider: its manager in the stack, and its clusterctl names.
 struct Upstream {
     manager: &'static str,
     label: &'static str,
@@ -131,7 +131,7 @@ const UPSTREAM: [Upstream; 4] = [
 ];
 
 impl Upstream {
-    /// Writes its release into a repository; its entry in clusterctl's configuration.
+    /// Writes the provider's release into a repository, and returns its entry for the clusterctl configuration.
     fn put_into(&self, repository: &Path, manifests: &Path) -> String {
         let folder = repository.join(self.label).join(format!("v{}", self.version));
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -150,14 +150,14 @@ impl Upstream {
     }
 }
 
-/// clusterctl with a repository of its own.
+/// clusterctl with its own repository.
 struct Clusterctl {
     program: PathBuf,
     folder: PathBuf,
 }
 
 impl Clusterctl {
-    /// Makes the files of the release in `folder`, and beside them Cluster API's own.
+    /// Writes the release files and the upstream providers into `folder`.
     fn prepare(story: &Story, folder: &Path) -> Self {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../release/write-files");
         succeeded(&Command::new(script).arg(folder).output().expect("release/write-files"));
@@ -175,7 +175,7 @@ impl Clusterctl {
         Self { program, folder: folder.to_owned() }
     }
 
-    /// What it prints.
+    /// Runs clusterctl and returns its output.
     fn run(&self, server: &OwnServer, args: &[&str]) -> String {
         let output = Command::new(&self.program)
             .args(args)
@@ -196,7 +196,7 @@ fn succeeded(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A kind of cert-manager's, which clusterctl wants to see served.
+/// Returns a cert-manager CRD, because clusterctl checks that it is served.
 fn of_cert_manager(plural: &str) -> Value {
     let kind = if plural == "issuers" { "Issuer" } else { "Certificate" };
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -212,7 +212,7 @@ fn of_cert_manager(plural: &str) -> Value {
     })
 }
 
-/// Providers and their versions, as clusterctl keeps them in a namespace.
+/// Returns the providers and versions that clusterctl has recorded in a namespace.
 async fn installed(server: &OwnServer, namespace: &str) -> Vec<(String, String)> {
     let kind = GroupVersionKind::gvk("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider");
     let api: Api<DynamicObject> =
@@ -225,7 +225,7 @@ async fn installed(server: &OwnServer, namespace: &str) -> Vec<(String, String)>
         .collect()
 }
 
-/// The arguments of a Deployment's program, if there is one.
+/// Returns the arguments in a Deployment, or `None` if the Deployment doesn't exist.
 async fn args(server: &OwnServer, (namespace, name): (&str, &str)) -> Option<Vec<String>> {
     let api: Api<Deployment> = Api::namespaced(server.client(), namespace);
     let deployment = api.get_opt(name).await.expect("an answer")?;

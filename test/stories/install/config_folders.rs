@@ -1,5 +1,5 @@
-//! What an administrator deploys is accepted as it is, by an API server that has nothing yet: `kubectl apply -k` of every
-//! folder of config/, strictly validated. The embedded plane runs the programs with exactly that.
+//! An administrator applies each folder of config/ with `kubectl apply -k`. An empty API server accepts it with
+//! strict validation, and the embedded plane runs programs with the same manifests.
 
 use components::manifest::Manifests;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -36,7 +36,7 @@ fn every_folder_of_config_is_accepted_by_the_api_server() {
     });
 }
 
-/// The first Pod that the Deployment would have: the namespace's Pod security admits it.
+/// Returns the Deployment's first Pod. The namespace's Pod security must admit it.
 fn pod(deployment: &Value) -> Value {
     let template = &deployment["spec"]["template"];
     json!({
@@ -66,7 +66,7 @@ fn the_embedded_plane_runs_what_kubectl_would_apply() {
     });
 }
 
-/// In the order of their names, without the label that capw's kustomization adds: clusterctl alone reads it.
+/// Sorts the documents by name, and removes the label that capw's kustomization adds for clusterctl.
 fn unlabelled(documents: &[Value]) -> Vec<Value> {
     let mut documents = documents.to_vec();
     for document in &mut documents {
@@ -85,7 +85,7 @@ fn unlabelled(documents: &[Value]) -> Vec<Value> {
     documents
 }
 
-/// With no certificate mounted, the VM operator has the rights to make one and to have it trusted.
+/// If no certificate is mounted, the VM operator can create one and inject it into its webhooks.
 #[test]
 fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
     story("config-standalone", |story| async move {
@@ -117,7 +117,7 @@ fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
                 (webhook.client_config?.ca_bundle.as_ref() == Some(authority)).then_some(())
             })
             .await;
-        // A program is ready before it has its lease. The doctor asks for nothing of the programs above it.
+        // A program is ready before it has its lease. The doctor skips the programs that aren't installed.
         let found = story
             .wait_for("the VM operator has its lease", SOON, || async {
                 Some(server.doctor(&["--only", "LC01"])).filter(|found| found["LC0104"] == "ok")
@@ -132,12 +132,13 @@ fn the_vm_operator_alone_makes_the_certificate_of_its_webhooks() {
     });
 }
 
-/// A Deployment runs under another user, spread, and with a budget and a policy; its namespace admits nothing looser.
+/// Checks that a Deployment runs as non-root, is spread, has a disruption budget and a network policy, and that its
+/// namespace enforces restricted Pod security.
 fn assert_hardened(folder: &str, deployment: &Value, documents: &[Value]) {
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let program = container["command"][0].as_str().expect("a command").trim_start_matches('/');
-    // As release/build-images calls them.
+    // The image names that release/build-images uses.
     let image = format!("localhost/layercake/{program}:v{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(container["image"], image, "config/images");
     assert_eq!(pod["securityContext"]["runAsUser"], 65532, "{folder}");

@@ -1,4 +1,5 @@
-//! `layercake init`: an empty cluster becomes a management cluster. The story of docs/install.md creates clusters in one.
+//! A user runs `layercake init` on an empty cluster, which becomes a management cluster. The docs/install.md story
+//! also creates clusters.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,7 +54,7 @@ fn an_empty_cluster_becomes_a_management_cluster() {
         let before = generations(&deployments).await;
         assert_eq!(before.len(), COMPONENTS.len(), "{before:?}");
 
-        // The cluster has the site file and the credentials by now.
+        // The cluster already contains the site file's objects and the credentials.
         let again = run(&cluster, &["init"]).await;
         assert_ends(&again, 0, &["are served", "Next: layercake doctor"]);
         assert_eq!(generations(&deployments).await, before, "a second installation replaces no Pod");
@@ -85,7 +86,7 @@ fn cert_manager_issues_the_certificates_of_webhooks() {
         let certificates: Api<DynamicObject> =
             Api::all_with(cluster.client(), &ApiResource::from_gvk_with_plural(&kind, "certificates"));
         let certificates = certificates.list(&ListParams::default()).await.unwrap().items;
-        // capw has no webhooks.
+        // capw doesn't have webhooks.
         assert_eq!(certificates.len(), COMPONENTS.len() - 1);
         for certificate in certificates {
             let name = certificate.name_any();
@@ -107,7 +108,7 @@ fn manifests_are_those_of_a_cluster_with_cert_manager() {
     let documents = manifest::documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
     let count = |kind: &str| documents.iter().filter(|document| document["kind"] == kind).count();
     assert_eq!(count("Deployment"), COMPONENTS.len());
-    // capw has no webhooks.
+    // capw doesn't have webhooks.
     assert_eq!((count("Certificate"), count("Secret")), (COMPONENTS.len() - 1, 0));
 }
 
@@ -149,7 +150,7 @@ fn an_installation_that_is_killed_at_each_of_its_writes_continues() {
     });
 }
 
-/// An uninstallation that is killed at each of its writes ends with nothing of the installation left.
+/// An uninstallation that is killed at each of its writes finally removes the whole installation.
 async fn delete_killed_at_each_write(cluster: &Nodeless, config: &Config) {
     let CliCommand::Uninstall(args) = Cli::parse_from(["layercake", "uninstall"]).command else {
         panic!("another command")
@@ -185,7 +186,7 @@ async fn site_file(story: &Story) -> String {
     String::from_utf8(found.stdout).unwrap()
 }
 
-/// Addresses for control planes, which the stack's own pool assigns last, and their gateway.
+/// Returns control plane addresses that the stack's own pool assigns last, and their gateway.
 pub async fn control_plane_addresses(story: &Story) -> (String, String) {
     let pools: Api<DynamicObject> = story.cluster_api("GlobalInClusterIPPool");
     let pool = pools.get("control-planes").await.unwrap();
@@ -236,7 +237,7 @@ async fn assert_refuses(story: &Story, cluster: &Nodeless, site: &str, files: &P
     );
 }
 
-/// The API server calls a webhook of each manager of Cluster API and of gcm, and each refuses an object.
+/// The API server calls a webhook of gcm and of each Cluster API manager, and each refuses an invalid object.
 async fn assert_webhooks_refuse(cluster: &Nodeless) {
     let object = |version: &str, kind: &str, spec: Value| {
         let metadata = json!({ "name": "wrong", "namespace": "default" });
@@ -285,7 +286,7 @@ async fn assert_webhooks_refuse(cluster: &Nodeless) {
         let api = api_of(&cluster.client(), &object);
         let params = PostParams { dry_run: true, ..PostParams::default() };
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        // cert-manager may still be writing the authority into the webhook's configuration.
+        // cert-manager may still be writing the CA into the webhook configuration.
         let refused = poll("the webhook answers", SOON, || async {
             let refused = api.create(&params, &object).await;
             let refused = refused.expect_err("an object that is wrong").to_string();
@@ -300,7 +301,7 @@ async fn generations(deployments: &Api<Deployment>) -> Vec<(String, Option<i64>)
     found.iter().map(|one| (one.name_any(), one.metadata.generation)).collect()
 }
 
-/// The resource versions of all objects of an installation.
+/// Returns the resource versions for all installed objects.
 async fn installed_versions(client: &Client) -> BTreeMap<String, String> {
     let facts = Facts::gather(client).await.unwrap();
     let options = decision::options(&facts, Registries::default(), None, None);
@@ -325,7 +326,7 @@ async fn installed_versions(client: &Client) -> BTreeMap<String, String> {
     versions
 }
 
-/// The API of a document's kind, in its namespace if it has one.
+/// Returns the API for a document's kind, in its namespace if it has one.
 fn api_of(client: &Client, document: &Value) -> Api<DynamicObject> {
     let version = document["apiVersion"].as_str().unwrap();
     let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
@@ -346,7 +347,7 @@ async fn run_init(story: &Story, cluster: &Nodeless, args: &[&str]) -> Output {
 async fn run(cluster: &Nodeless, args: &[&str]) -> Output {
     let mut command = layercake(args);
     command.arg("--kubeconfig").arg(cluster.kubeconfig());
-    // This process connects the API server with the programs meanwhile.
+    // Meanwhile, this process connects the API server with the programs.
     tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! Metrics are served over HTTPS, with the arguments and rights of config/, to whoever may get them.
+//! A user reads metrics over HTTPS, if the user's token has a role from config/. Others are refused.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, 
 use crate::harness::story::{SOON, Story, story};
 
 const NAMESPACE: &str = "default";
-/// Programs, and the roles that config/ has for who collects their metrics.
+/// The programs, and the config/ roles for reading their metrics.
 const PROGRAMS: [(&str, &str); 3] = [
     ("gcm", "vmware-system-tkg-metrics-reader"),
     ("capw", "vmware-system-capw-metrics-reader"),
@@ -48,7 +48,7 @@ fn metrics_are_for_who_may_get_them() {
     });
 }
 
-/// A right that was just given is refused for some seconds by those who asked before.
+/// A program caches its authorization decisions for some seconds, so wait until the role applies.
 async fn await_metrics(story: &Story, url: &str, token: &str) {
     story
         .wait_until(&format!("metrics of {url}"), SOON, async || status(url, Some(token)).await == 200)
@@ -63,7 +63,7 @@ async fn status(url: &str, token: Option<&str>) -> u16 {
     request.send().await.unwrap_or_else(|error| panic!("{url}: {error:?}")).status().as_u16()
 }
 
-/// As Prometheus is configured for Cluster API's managers: nobody vouches for the certificate.
+/// Returns a client that doesn't verify the certificate, like Prometheus for Cluster API's managers.
 fn client() -> reqwest::Client {
     reqwest::Client::builder()
         .tls_danger_accept_invalid_certs(true)
@@ -90,7 +90,7 @@ async fn bind(server: &OwnServer, role: &str) {
     layercake::apply::apply(&server.client(), &binding).await.unwrap();
 }
 
-/// Cluster API's definitions, whose objects nobody converts here: gcm and capw watch its kinds.
+/// Returns Cluster API's CRDs without conversion webhooks. gcm and capw watch these kinds.
 pub fn upstream_definitions(story: &Story) -> Vec<Value> {
     let folder = &story.shared.tools.manifests;
     let mut definitions = Vec::new();

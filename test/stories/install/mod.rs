@@ -1,4 +1,4 @@
-//! Installation by an administrator: the folders of config/, a release's files, an upgrade of Layercake.
+//! Stories about installation: the folders in config/, the release files, and an upgrade.
 
 mod clusterctl_release;
 mod config_folders;

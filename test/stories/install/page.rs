@@ -1,4 +1,5 @@
-//! docs/install.md, block by block: from an empty cluster to the first TanzuKubernetesCluster, an upgrade, and nothing again.
+//! A user follows docs/install.md block by block: from an empty cluster to the first TanzuKubernetesCluster, through
+//! an upgrade, to the uninstallation.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,13 +26,13 @@ use crate::harness::tenants::kubeconfig_as;
 use crate::install::init::control_plane_addresses;
 use crate::install::upgrade::read_release;
 
-/// The library, which has no node image before the story, and the flags that `site discover` asks for, because the simulated vCenter
+/// A library that doesn't contain node images at first, and flags for `site discover`, because the simulated vCenter
 /// has several libraries and networks.
 const LIBRARY: &str = "published";
 const CHOSEN: &str = "--namespace dev --library published --network workload-network --thumbprint ";
-/// The name of the image that `layercake image build` writes.
+/// The image that `layercake image build` writes.
 const IMAGE: &str = "debian-13-amd64-v1.36.3---layercake.20261121";
-/// The file with what the reader types: the password.
+/// The file with the user's keyboard input: the password.
 const KEYBOARD: &str = "keyboard";
 const REGISTRY: &str = "registry.example.com/layercake";
 
@@ -52,9 +53,9 @@ fn the_installation_page_leads_to_a_cluster_and_back() {
     });
 }
 
-/// Steps 1 to 4.
+/// Follows steps 1 to 4.
 async fn install(page: &mut Reader<'_>) {
-    // govc is no part of this project, and neither are registries and the container runtime of a node.
+    // govc, registries and a node's container runtime aren't available here.
     page.skip("export GOVC_URL=");
     page.skip("release/build-images");
     page.skip("for name in gcm capw vmop; do");
@@ -63,7 +64,7 @@ async fn install(page: &mut Reader<'_>) {
 
     page.run("(umask 077; read -rs P").await;
     page.run("layercake site discover").await;
-    // In the shell of a vCenter appliance.
+    // These commands run in a vCenter appliance's shell.
     page.skip("/usr/lib/vmware-vmafd/bin/vecs-cli");
     page.skip("vCenter        ");
     page.check("apiVersion: v1");
@@ -90,7 +91,7 @@ async fn install(page: &mut Reader<'_>) {
     page.check("apiVersion: ipam.cluster.x-k8s.io/v1alpha2");
 }
 
-/// Step 5. The image has the descriptor of one that is built, and an empty disk.
+/// Follows step 5, with an image that has a built image's descriptor and an empty disk.
 async fn import_image(page: &mut Reader<'_>) {
     page.skip("layercake image build");
     let images = page.folder.path().join("images");
@@ -107,7 +108,7 @@ async fn import_image(page: &mut Reader<'_>) {
     page.check("apiVersion: vmoperator.vmware.com/v1alpha1");
 }
 
-/// Steps 6 and 7.
+/// Follows steps 6 and 7.
 async fn create_cluster(page: &mut Reader<'_>) {
     page.skip("govc find");
     let vcenter = &page.story.shared.session.vcenter;
@@ -132,7 +133,7 @@ async fn create_cluster(page: &mut Reader<'_>) {
     assert_contains(&healthy, &[" 0 errors, "]);
 }
 
-/// A user of the namespace sees the cluster, and what an administrator must check is not an error.
+/// A namespace user sees the cluster, and checks that only an administrator can run aren't errors.
 async fn show_to_others(story: &Story, page: &mut Reader<'_>) {
     page.run("kubectl create rolebinding dev-team").await;
     page.shell("kubectl create rolebinding viewer -n dev --clusterrole=view --user=viewer", 0).await;
@@ -159,7 +160,7 @@ async fn show_to_others(story: &Story, page: &mut Reader<'_>) {
     page.run("for name in tkg capw vmop; do").await;
 }
 
-/// The section about upgrades, and an upgrade of what v0.1.0 installed: no Machine is replaced.
+/// Follows the section about upgrades, and upgrades an installation of v0.1.0. Machines aren't replaced.
 async fn upgrade(page: &mut Reader<'_>) {
     for namespace in ["vmware-system-tkg", "vmware-system-capw", "vmware-system-vmop"] {
         assert_no_right_is_missing(&page.cluster.program(namespace));
@@ -181,7 +182,7 @@ async fn upgrade(page: &mut Reader<'_>) {
     page.skip("govc library.info");
 }
 
-/// Puts the definitions and the configuration of v0.1.0 back. Its Deployments run today's programs.
+/// Restores the v0.1.0 CRDs and configuration. The Deployments still run the current programs.
 async fn restore_old_release(cluster: &Nodeless) {
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     for old in read_release("crds.jsonl") {
@@ -195,7 +196,7 @@ async fn restore_old_release(cluster: &Nodeless) {
     apply(cluster.kubeconfig(), "the configuration of v0.1.0", &old.collect::<Vec<_>>());
 }
 
-/// An old Deployment, with the image that docs/install.md of its release names.
+/// Sets an old Deployment's image to the one in its release's docs/install.md.
 fn with_image_of_page(mut document: Value) -> Value {
     if let Some(image) = document.pointer_mut("/spec/template/spec/containers/0/image") {
         let name = image.as_str().and_then(|image| image.split(':').next()).unwrap_or_default();
@@ -210,7 +211,7 @@ async fn uninstall(page: &mut Reader<'_>) {
     page.run("kubectl delete tanzukubernetesclusters --all -A").await;
     let plan = page.shell("layercake uninstall --plan", 0).await;
     assert_contains(&plan, &["vmop", "delete namespace vmware-system-vmop"]);
-    // The definitions are still there for them.
+    // Check these manifests while their CRDs still exist.
     page.check_all().await;
     page.run("layercake uninstall").await;
     let kinds = "crd,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingwebhookconfigurations,mutatingwebhookconfigurations";
@@ -218,7 +219,7 @@ async fn uninstall(page: &mut Reader<'_>) {
     let of_kubernetes = |name: &str| {
         ["/system:", "/cluster-admin", "/admin", "/edit", "/view"].iter().any(|own| name.contains(own))
     };
-    // The administrator's own, from the section about users and from the one about metrics.
+    // The administrator created these in the sections about users and metrics.
     let of_administrator = |name: &str| name.contains("/dev-team-") || name.contains("/collector-");
     let left: Vec<_> = left.lines().filter(|name| !of_kubernetes(name) && !of_administrator(name)).collect();
     assert_eq!(left, Vec::<&str>::new());
@@ -228,15 +229,15 @@ async fn uninstall(page: &mut Reader<'_>) {
     assert_contains(&again, &["Neither Layercake nor Cluster API is installed"]);
 }
 
-/// Someone who follows the page, with the values of this site in place of the page's.
+/// A user who follows the page with this site's values.
 struct Reader<'a> {
     story: &'a Story,
     cluster: &'a Nodeless,
     folder: tempfile::TempDir,
     blocks: std::vec::IntoIter<Block>,
-    /// Texts of the page, each with the text of this site that replaces it.
+    /// Texts of the page, each with its replacement for this site.
     values: Vec<(&'static str, String)>,
-    /// The manifests that this site does not need.
+    /// The manifests that this site doesn't need.
     unused: Vec<String>,
 }
 
@@ -275,7 +276,7 @@ impl<'a> Reader<'a> {
         self.next(begins);
     }
 
-    /// A manifest of which this site has another one, or none.
+    /// Takes the next block, a manifest that this site replaces or doesn't need.
     fn check(&mut self, begins: &str) {
         let block = self.next(begins);
         self.unused.push(block.text);
@@ -287,7 +288,7 @@ impl<'a> Reader<'a> {
         apply(self.cluster.kubeconfig(), begins, &manifest::documents(&text).unwrap());
     }
 
-    /// The API server accepts the manifests that this site did not need.
+    /// Checks that the API server accepts the manifests that this site doesn't need.
     async fn check_all(&mut self) {
         for text in std::mem::take(&mut self.unused) {
             for document in manifest::documents(&text).unwrap() {
@@ -297,19 +298,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Runs the next block; what it prints.
+    /// Runs the next block and returns its output.
     async fn run(&mut self, begins: &str) -> String {
         self.run_with(begins, &[]).await
     }
 
-    /// Runs the next block with other words in it.
+    /// Runs the next block with replaced words.
     async fn run_with(&mut self, begins: &str, values: &[(&str, &str)]) -> String {
         let text = self.next(begins).text;
         let text = values.iter().fold(text, |text, (from, to)| text.replace(from, to));
         self.shell(&text, 0).await
     }
 
-    /// The command of step 2, which the page asks for again.
+    /// Runs the command from step 2 again, as the page says.
     async fn write_password_again(&self) {
         let blocks = page_blocks::read("install.md");
         let written =
@@ -317,7 +318,7 @@ impl<'a> Reader<'a> {
         self.shell(&written.text, 0).await;
     }
 
-    /// Adds the cluster to a kubeconfig that has the management cluster, twice, and uses its context.
+    /// Merges the cluster twice into a kubeconfig that contains the management cluster, and uses its context.
     async fn merge_kubeconfig(&self) {
         self.shell("cp $KUBECONFIG own && chmod 600 own", 0).await;
         for _ in 0..2 {
@@ -331,7 +332,7 @@ impl<'a> Reader<'a> {
         assert_contains(&missing, &["cluster dev/none does not exist"]);
     }
 
-    /// Runs commands to this status; what they print on both streams.
+    /// Runs commands, checks their exit status, and returns their output on both streams.
     async fn shell(&self, text: &str, status: i32) -> String {
         let output = self.shell_any(text).await;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -352,17 +353,17 @@ impl<'a> Reader<'a> {
             .env("KUBECACHEDIR", self.folder.path())
             .env("KUBECONFIG", self.cluster.kubeconfig())
             .stdin(Stdio::from(keyboard));
-        // This process connects the API server with the programs meanwhile.
+        // Meanwhile, this process connects the API server with the programs.
         tokio::task::spawn_blocking(move || shell.output()).await.unwrap().unwrap()
     }
 
-    /// Publishes the images of our programs in the page's registry.
+    /// Publishes our images in the page's registry.
     fn published(&self, tag: Option<&str>) {
         let (own, own_tag) = (Some(REGISTRY.to_owned()), tag.map(str::to_owned));
         self.cluster.publish(Registries { upstream: None, own, own_tag });
     }
 
-    /// Waits until the cluster is running; otherwise shows why not.
+    /// Waits until the cluster is running. After a timeout, prints its description and panics.
     async fn wait_until_running(&self) {
         let clusters: Api<DynamicObject> =
             Api::namespaced_with(self.cluster.client(), "dev", &api_resource("TanzuKubernetesCluster"));
@@ -383,7 +384,7 @@ impl<'a> Reader<'a> {
         machines.iter().map(|machine| (machine.name_any(), machine.uid())).collect()
     }
 
-    /// Ends the page: all of its blocks were read.
+    /// Checks that all blocks on the page were used.
     fn end(mut self) {
         assert_eq!(self.blocks.next(), None, "the page goes on");
         assert_eq!(self.unused, Vec::<String>::new());

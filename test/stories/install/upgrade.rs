@@ -1,4 +1,4 @@
-//! An upgrade: what the last release stored lives on under today's definitions and programs.
+//! An administrator upgrades an installation. The last release's objects stay valid with the new CRDs and programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -51,7 +51,8 @@ fn objects_of_the_last_release_live_on() {
     });
 }
 
-/// What an administrator applied then is replaced by what config/ holds now, and nothing of it stays behind: no right, no webhook.
+/// An administrator applies config/ over the last release's configuration. Old permissions and webhooks are replaced,
+/// and objects aren't left over.
 #[test]
 fn the_last_releases_configuration_is_replaced() {
     story("upgrade-config", |story| async move {
@@ -96,12 +97,12 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The objects in a file of the last release.
+/// Reads the objects in a file from the last release.
 pub fn read_release(name: &str) -> Vec<Value> {
     read(name).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// Creates them as the release had them, and reads what is stored.
+/// Creates the last release's objects, and returns them as they are stored.
 async fn create_old_objects(client: &Client) -> Vec<DynamicObject> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     layercake::apply::apply(client, &namespace).await.unwrap();
@@ -136,7 +137,7 @@ fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
     }
 }
 
-/// Each version that something may be stored in is one that the definition still has.
+/// Checks that each CRD still serves the versions in which objects may be stored.
 async fn assert_stored_versions_are_served(client: &Client) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in definitions.list(&ListParams::default()).await.unwrap() {
@@ -148,7 +149,7 @@ async fn assert_stored_versions_are_served(client: &Client) {
     }
 }
 
-/// Nothing of it is lost, and it can be written again, with its status.
+/// Checks that the object is unchanged, and that it and its status can be written again.
 async fn assert_lives_on(client: &Client, before: &DynamicObject) {
     let value = serde_json::to_value(before).unwrap();
     let (api, name) = (api_of(client, &value), before.name_any());

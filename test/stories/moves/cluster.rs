@@ -1,4 +1,5 @@
-//! A TanzuKubernetesCluster goes to another management cluster with `clusterctl move`, and lives on there.
+//! A user moves a TanzuKubernetesCluster to another management cluster with `clusterctl move`, and it keeps working
+//! there.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::moves::plain_cluster::{
     clusterctl, clusterctl_move, clusterctl_move_command, management_cluster, vms_of,
 };
 
-/// Owners whose objects are nothing by themselves: an account's rights and its token are made where it is.
+/// Owners whose objects aren't moved: an account's permissions and token are recreated in the target.
 const MADE_ANEW: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
 
 #[test]
@@ -40,7 +41,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         clusterctl_describes_it(&story).await;
         a_timeout_is_set(&story).await;
         let second = management_cluster(&story).await;
-        // Two with other settings, as while a Deployment is rolled out: one leads, admission asks the other.
+        // Two gcm replicas with different settings, as during a rollout: one leads, and admission calls the other.
         let gcm = Program::new("gcm", env!("CARGO_BIN_EXE_layercake").as_ref());
         let leader = second.run(gcm.clone().replica(1)).await;
         let _next =
@@ -51,7 +52,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         the_other_gcm_takes_over(&story, &second, leader).await;
         named.assert_same(&story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
         assert_untouched(&story).await;
-        // Who gives addresses there is the admin's to bring; so far nobody needed any.
+        // The administrator installs an address provider only now, because it wasn't needed before.
         let providers =
             story.shared.stack().await.site().providers(&second.client(), SiteNetworks::PortGroups);
         it_is_scaled(&story, &second).await;
@@ -67,7 +68,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
     });
 }
 
-/// For the pool to lose where it goes.
+/// Sets a timeout that the pool loses after the move.
 async fn a_timeout_is_set(story: &Story) {
     let pool = json!([{
         "name": "workers", "replicas": 1, "vmClass": "best-effort-xsmall", "storageClass": "gold", "nodeDrainTimeout": "2m0s",
@@ -81,14 +82,14 @@ async fn a_timeout_is_set(story: &Story) {
         .await;
 }
 
-/// What the only MachineDeployment says of how long a node is drained.
+/// Returns the node drain timeout in the only MachineDeployment.
 async fn drain_timeout(deployments: &Api<DynamicObject>) -> Option<serde_json::Value> {
     let all = deployments.list(&ListParams::default()).await.ok()?.items;
     let [deployment] = all.as_slice() else { return None };
     Some(deployment.data["spec"]["template"]["spec"]["deletion"]["nodeDrainTimeoutSeconds"].clone())
 }
 
-/// Broken off while copies are made, and begun again.
+/// The user's move is interrupted while copies are created, and then repeated.
 async fn it_goes(story: &Story, second: &SecondCluster) {
     let releases = story.cluster_api("TanzuKubernetesRelease");
     story
@@ -104,7 +105,7 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
     let machines = second.api("Machine", &story.namespace);
     break_off(story, (here, there), async || !names(&machines).await.is_empty()).await;
-    // clusterctl moves no Cluster that is paused, and has paused it itself.
+    // clusterctl doesn't move a paused Cluster, and the interrupted run has paused it.
     resume(&story.api("Cluster")).await;
     clusterctl_move(story, here, there);
     wait_until_it_runs(story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
@@ -117,7 +118,7 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     }
 }
 
-/// It changes what the TanzuKubernetesCluster has new, and replaces no node for the sake of its own settings.
+/// The other gcm applies new TanzuKubernetesCluster settings, and doesn't replace nodes because of its own settings.
 async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader: Running) {
     let machines = second.api("Machine", &story.namespace);
     let before = names(&machines).await;
@@ -137,7 +138,8 @@ async fn the_other_gcm_takes_over(story: &Story, second: &SecondCluster, leader:
     assert_eq!(names(&machines).await, before);
 }
 
-/// And what the pool does not say any more goes, although clusterctl wrote it: its controller owns it.
+/// The user scales the pool and drops its timeout. The field is removed although clusterctl wrote it, because its
+/// controller owns it.
 async fn it_is_scaled(story: &Story, second: &SecondCluster) {
     let before = vms_of(story, "mover").await;
     let clusters = second.api("TanzuKubernetesCluster", &story.namespace);
@@ -157,8 +159,8 @@ async fn it_is_scaled(story: &Story, second: &SecondCluster) {
     assert!(after.len() == 3 && before.iter().all(|vm| after.contains(vm)), "{before:?} {after:?}");
 }
 
-/// Broken off while the originals are removed. Then somebody does what helps where it is broken off earlier: nothing is made in the
-/// place of what is gone, and the documented script brings it to an end.
+/// The move back is interrupted while the originals are deleted. The user resumes the source, where the deleted
+/// objects aren't recreated, and completes the move with the documented script.
 async fn it_comes_back(story: &Story, second: &SecondCluster) {
     let before = vms_of(story, "mover").await;
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
@@ -199,8 +201,8 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
     }
 }
 
-/// clusterctl removes what has the same owners in any order, and owners last: with the WCPCluster as a second owner the control
-/// plane always goes before it.
+/// clusterctl deletes objects with the same owners in any order, and owners last. With the WCPCluster as a second
+/// owner, the control plane is always deleted before it.
 async fn remove_before_its_infrastructure(
     control_planes: &Api<DynamicObject>,
     infrastructure: &Api<DynamicObject>,
@@ -216,7 +218,7 @@ async fn remove_before_its_infrastructure(
     control_planes.patch(&name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// Removes what is left at `from`, as the page on moves has it.
+/// Removes the remaining objects at `from`, with the script in docs/cluster-api.md.
 fn end_the_move(story: &Story, from: &Path, to: &Path) {
     let kubectl = crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL);
     let script = documented_commands::script("cluster-api.md", "Complete an interrupted move");
@@ -247,7 +249,8 @@ async fn wait_until_it_runs(story: &Story, clusters: &Api<DynamicObject>) {
         .await;
 }
 
-/// A policy that refuses to delete Clusters and to mark WCPClusters for deletion, so that clusterctl removes only the other originals.
+/// A policy that refuses to delete Clusters and to mark WCPClusters for deletion, so that clusterctl deletes only the
+/// other originals.
 struct Forbidden;
 
 impl Forbidden {
@@ -303,7 +306,7 @@ impl Forbidden {
     }
 }
 
-/// The tree has all of it, and Cluster API soon says that nothing lacks.
+/// The `clusterctl describe` tree is complete, and soon all conditions are true.
 async fn clusterctl_describes_it(story: &Story) {
     let describe = || {
         let arguments = ["describe", "cluster", "mover", "--grouping=false"];
@@ -325,7 +328,7 @@ async fn clusterctl_describes_it(story: &Story) {
     assert_contains(&tree, &parts);
 }
 
-/// Begins the move, and kills clusterctl as soon as `at` is true.
+/// Starts the move, and kills clusterctl as soon as `at` returns true.
 async fn break_off(story: &Story, (from, to): (&Path, &Path), at: impl AsyncFn() -> bool) {
     let mut command = tokio::process::Command::from(clusterctl_move_command(story, from, to));
     let mut clusterctl =
@@ -339,7 +342,7 @@ async fn names(api: &Api<DynamicObject>) -> Vec<String> {
     objects.iter().map(ResourceExt::name_any).collect()
 }
 
-/// Kinds and names of all that is there because of the cluster, but for what is made anew wherever it is.
+/// Returns the kinds and names of all objects that the cluster owns, except those that are recreated after a move.
 async fn below_cluster(client: &Client, namespace: &str) -> BTreeSet<(String, String)> {
     let discovered = Discovery::new(client.clone()).run().await.unwrap();
     let kinds = discovered.groups().flat_map(ApiGroup::recommended_resources);

@@ -1,4 +1,4 @@
-//! The id of a cluster, as its TanzuKubernetesCluster and its guest show it before and after a move.
+//! The cluster ID, which the TanzuKubernetesCluster and the guest show before and after a move.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::story::{SOON, Story, merge};
 
-/// A bundle that moves with its clusters, and puts the id into the guest.
+/// A bundle that moves with its clusters, and writes the ID into the guest.
 pub const BUNDLE: &str = r#"
 apiVersion: v1
 kind: ConfigMap
@@ -20,7 +20,7 @@ data:
     {apiVersion: v1, kind: ConfigMap, metadata: {name: cluster-id, namespace: default}, data: {id: "{{ cluster_id }}"}}
 "#;
 
-/// The id of the cluster, and where a bundle puts it in the guest.
+/// The cluster ID, and the API for the guest's ConfigMap that contains it.
 pub struct ClusterId {
     id: String,
     maps: Api<ConfigMap>,
@@ -38,7 +38,7 @@ impl ClusterId {
         named
     }
 
-    /// The TanzuKubernetesCluster has another uid there, and gcm puts the same id into the guest.
+    /// Checks that the moved TanzuKubernetesCluster has another UID, and that gcm writes the same ID into the guest.
     pub async fn assert_same(&self, story: &Story, clusters: &Api<DynamicObject>) {
         let cluster = clusters.get("mover").await.unwrap();
         assert_ne!(cluster.uid().as_ref(), Some(&self.id));

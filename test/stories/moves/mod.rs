@@ -1,4 +1,4 @@
-//! Moves of objects to another management cluster.
+//! Stories about moves to another management cluster.
 
 mod cluster;
 mod cluster_id;

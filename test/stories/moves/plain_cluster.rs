@@ -1,5 +1,5 @@
-//! A cluster of Cluster API alone goes to another management cluster with `clusterctl move`: nothing happens to its machines,
-//! whose names are their templates'.
+//! A user moves a Cluster API cluster to another management cluster with `clusterctl move`. Its machines, which are
+//! named by templates, aren't touched.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, disruptive_story};
 use crate::moves::cluster::assert_untouched;
 
-/// As the Machine's, with another word in the middle.
+/// The Machine's name with another word in the middle.
 const NAMING: &str = "{{ .machine.name | trunc 8 }}-vm-{{ .machine.name | trunc -5 }}";
 
 #[test]
@@ -74,7 +74,7 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
         assert!(story.list("VirtualMachine").await.is_empty(), "nothing is left where it came from");
 
         there("Cluster").delete(CLUSTER_NAME, &DeleteParams::default()).await.unwrap();
-        // The Cluster itself waits for the claim of its address, which nobody serves here.
+        // The Cluster itself waits for its address claim, which isn't served here.
         let machines = there("WCPMachine");
         story
             .wait_for("its machines are gone", SOON, || async {
@@ -86,7 +86,7 @@ fn a_cluster_moves_with_clusterctl_and_nothing_happens_to_its_machines() {
     });
 }
 
-/// The Machine, its VM and its Node have the names that the templates of the control plane and of its machines make.
+/// Checks that the Machine, its VM and its Node have the names that the templates define.
 async fn assert_named_by_templates(story: &Story, vms: &[(String, String, String)], node: &str) {
     let machines = story.list("Machine").await;
     let machine = machines[0]["metadata"]["name"].as_str().expect("a name");
@@ -96,7 +96,7 @@ async fn assert_named_by_templates(story: &Story, vms: &[(String, String, String
     assert_eq!(node, vms[0].0);
 }
 
-/// Another management cluster of the same vCenter: Cluster API, capw and the VM operator.
+/// Starts another management cluster on the same vCenter: Cluster API, capw and the VM operator.
 pub async fn management_cluster(story: &Story) -> SecondCluster {
     let (guard, options) = prepare_stack(story, sim::tools::definitions().unwrap());
     let server = OwnServer { guard, plane: Plane::start(options).await.unwrap() };
@@ -121,13 +121,13 @@ pub fn clusterctl_move(story: &Story, from: &Path, to: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The node of the only Machine, once it is known.
+/// Returns the node of the only Machine, if it is known.
 async fn node_of(machines: &kube::Api<DynamicObject>) -> Option<String> {
     let machine = machines.list(&ListParams::default()).await.ok()?.items.pop()?;
     Some(machine.data["status"]["nodeRef"]["name"].as_str()?.to_owned())
 }
 
-/// The VMs of a cluster in vCenter: which they are and how they are.
+/// Returns the names, IDs and power states of a cluster's VMs in vCenter.
 pub async fn vms_of(story: &Story, cluster: &str) -> Vec<(String, String, String)> {
     let inventory = story.shared.control().inventory().await.unwrap();
     let ours = inventory.vms.into_iter().filter(|vm| vm.name.starts_with(&format!("{cluster}-")));
@@ -140,7 +140,7 @@ pub fn clusterctl_move_command(story: &Story, from: &Path, to: &Path) -> Command
     command
 }
 
-/// clusterctl, to do something in the story's namespace of the management cluster behind `kubeconfig`.
+/// Returns a clusterctl command for the story's namespace in the management cluster behind `kubeconfig`.
 pub fn clusterctl(story: &Story, kubeconfig: &Path, what: &[&str]) -> Command {
     let mut command = Command::new(crate::harness::shared_stack::build_tool(&plane::tools::CLUSTERCTL));
     command

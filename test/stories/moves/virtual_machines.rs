@@ -1,4 +1,4 @@
-//! VMs that go to another management cluster, as `clusterctl move` carries objects: nothing happens to them.
+//! A user moves VirtualMachines to another management cluster like `clusterctl move` does. Their VMs aren't touched.
 
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject};
@@ -61,13 +61,13 @@ fn machines_move_to_another_api_server_and_nothing_happens_to_them() {
     });
 }
 
-/// What goes, owners first.
+/// Returns the moved objects, owners first.
 fn moved_objects() -> Vec<(&'static str, &'static str)> {
     let vms = NAMES.map(|name| ("VirtualMachine", name));
     [("VirtualMachineSetResourcePolicy", "moved")].into_iter().chain(vms).collect()
 }
 
-/// The VMs of the story in vCenter: which they are and how they are.
+/// Returns the story's VMs in vCenter, with IDs, folders and power states.
 async fn vms_of(story: &Story) -> Vec<(String, String, String, String)> {
     let inventory = story.shared.control().inventory().await.unwrap();
     let ours = inventory.vms.into_iter().filter(|vm| NAMES.contains(&vm.name.as_str()));
@@ -81,7 +81,7 @@ async fn set_paused(api: &Api<DynamicObject>, name: &str, pause: bool) {
     merge(api, name, json!({"metadata": {"annotations": {PAUSED: value}}})).await.unwrap();
 }
 
-/// Deletes the source as one that has moved, and takes its finalizers off.
+/// Marks the source object as moved, deletes it and removes its finalizers.
 async fn leave(story: &Story, kind: &str, name: &str) {
     let mark = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
     story.patch(kind, name, mark).await;
@@ -89,12 +89,12 @@ async fn leave(story: &Story, kind: &str, name: &str) {
 }
 
 impl SecondCluster {
-    /// Copies the object here, without its status.
+    /// Copies the object to this cluster, without its status.
     async fn take_over(&self, story: &Story, kind: &str, name: &str) {
         copy_object(&story.api(kind), name, &self.client()).await;
     }
 
-    /// Waits until the VirtualMachine has the status that it had where it came from.
+    /// Waits until the VirtualMachine has the status that it had in the source cluster.
     async fn wait_until_known(&self, story: &Story, name: &str) {
         let api = self.api("VirtualMachine", &story.namespace);
         story
@@ -106,7 +106,7 @@ impl SecondCluster {
             .await;
     }
 
-    /// Deletes the VirtualMachines, and their VMs go with them.
+    /// Deletes the VirtualMachines, and thus their VMs.
     async fn clear(&self, story: &Story) {
         for (kind, name) in moved_objects().into_iter().rev() {
             let api = self.api(kind, &story.namespace);

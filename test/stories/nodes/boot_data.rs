@@ -1,4 +1,4 @@
-//! What a node gets to boot from, seen by somebody else; and that nothing in it can be missing or wrong.
+//! Checks a node's boot data with independent programs, and that each mutation makes the boot fail.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -72,7 +72,7 @@ fn a_node_boots_from_its_extra_config_alone() {
     });
 }
 
-/// A VM whose boot is held, by the beginning of its name.
+/// Waits until a VM with this name prefix is held before its boot, and returns it.
 async fn held_vm(story: &Story, prefix: &str) -> sim::control::InventoryVm {
     story
         .wait_for(&format!("{prefix}… waits to boot"), CLUSTER, || async {
@@ -126,14 +126,14 @@ async fn the_userdata_is_gone_after_the_boot(story: &Story) {
     }
 }
 
-/// The cloud-config as the node sees it, its template filled in.
+/// Returns the cloud-config with its template rendered, as the node sees it.
 fn rendered(userdata: &str, metadata: &Value) -> String {
     let seed = Seed::from_parts(&serde_json::to_vec(metadata).unwrap(), None).unwrap();
     let variables = seed.template_variables(Ipv4Addr::new(10, 1, 2, 3));
     sim::guest::cloud_config(userdata.as_bytes(), &variables).unwrap()
 }
 
-/// Debian's own cloud-init checks the schema of what the node would run.
+/// Debian's cloud-init checks the schema of the rendered cloud-config.
 fn cloud_init_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
     if Command::new("cloud-init").arg("--version").output().is_err() {
         eprintln!(
@@ -150,7 +150,7 @@ fn cloud_init_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
     assert!(check.status.success() && output.contains("Valid"), "cloud-init schema: {output}");
 }
 
-/// The real kubeadm checks the configuration that the node would hand to it.
+/// The real kubeadm validates the configuration that the node would pass to it.
 fn kubeadm_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
     let config: Value = serde_saphyr::from_str(&rendered(userdata, metadata)).unwrap();
     let files = config["write_files"].as_array().unwrap();
@@ -166,12 +166,12 @@ fn kubeadm_accepts_it(story: &Story, userdata: &str, metadata: &Value) {
     assert!(check.status.success(), "kubeadm: {}", String::from_utf8_lossy(&check.stderr));
 }
 
-/// A change that breaks a node's cloud-init: its name, what it does, and why the boot must then fail.
+/// A mutation for a node's cloud-init: its name, the change, and the possible failure reasons.
 type Mutation = (&'static str, fn(&str) -> String, &'static [Reason]);
 
 use Reason as R;
 
-/// Changes of the cloud-init of a control plane node.
+/// Mutations for a control plane node's cloud-init.
 const CONTROL_PLANE: &[Mutation] = &[
     ("no cloud-config line", |t| t.replacen("#cloud-config", "#cloud-conf", 1), &[R::UserdataFormat]),
     (
@@ -240,7 +240,7 @@ const CONTROL_PLANE: &[Mutation] = &[
     ),
 ];
 
-/// Changes of the cloud-init of a worker.
+/// Mutations for a worker's cloud-init.
 const WORKER: &[Mutation] = &[
     ("no join configuration", |t| renamed(t, "/run/kubeadm/kubeadm-join-config.yaml"), &[R::KubeadmConfig]),
     ("another token", |t| changed_after(t, "token: ", 22), &[R::Discovery, R::BootstrapToken]),
@@ -263,14 +263,14 @@ const WORKER: &[Mutation] = &[
     ),
 ];
 
-/// A line stands before another one, as deep as that.
+/// Inserts a line before another one, with the same indentation.
 fn with_line_before(text: &str, line: &str, new: &str) -> String {
     let at = text.find(line).unwrap_or_default();
     let indentation = &text[text[..at].rfind('\n').map_or(0, |end| end + 1)..at];
     format!("{}{new}\n{indentation}{}", &text[..at], &text[at..])
 }
 
-/// The file at `path` is written elsewhere.
+/// Renames the written file.
 fn renamed(text: &str, path: &str) -> String {
     text.replacen(&format!("path: {path}\n"), &format!("path: {path}.bak\n"), 1)
 }
@@ -284,7 +284,7 @@ fn swapped(text: &str, one: &str, other: &str) -> String {
     )
 }
 
-/// The character `offset` after the first `marker` is another one.
+/// Changes the character at `offset` after the first `marker`.
 fn changed_after(text: &str, marker: &str, offset: usize) -> String {
     let at = text.find(marker).map_or(0, |start| start + marker.len() + offset);
     let other = if text[at..].starts_with('0') { "1" } else { "0" };
@@ -296,7 +296,7 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
     let nodes: Api<Node> = Api::all(guest);
     let before = nodes.list(&ListParams::default()).await.unwrap().items.len();
     let mut number = 0;
-    // The seeds are those of a control plane node and of a worker.
+    // The seeds belong to a control plane node and a worker.
     for (mutations, (userdata, metadata)) in [CONTROL_PLANE, WORKER].into_iter().zip(seeds) {
         for (name, change, reasons) in mutations {
             let mutant = change(userdata);
@@ -311,7 +311,7 @@ async fn every_mutation_keeps_the_node_out(story: &Story, seeds: [(&str, &Value)
     assert_eq!(before, after, "a mutant got in");
 }
 
-/// The image's disk and one further one.
+/// Returns the image's disk and one additional disk.
 fn disks() -> [VmDisk; 2] {
     [0, 1].map(|unit| VmDisk {
         bus: "scsi".to_owned(),
@@ -322,7 +322,7 @@ fn disks() -> [VmDisk; 2] {
     })
 }
 
-/// Boots a VM of its own from this cloud-init; returns why it did not become a node.
+/// Boots a separate VM with this cloud-init, and returns the reason why it didn't become a node.
 async fn boot_fails(story: &Story, name: &str, metadata: &Value, userdata: &str) -> Failure {
     let stack = story.shared.stack().await;
     let image = NODE_IMAGES.iter().find(|image| image.release() == RELEASE).unwrap();

@@ -1,4 +1,4 @@
-//! Disks of nodes: the VM's own, from the one clone call, formatted and mounted before containerd and kubeadm need them.
+//! A node's disks are created with the clone call, and formatted and mounted before containerd and kubeadm need them.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ spec:
 #[test]
 fn a_node_keeps_etcd_and_containerd_on_disks_of_its_own() {
     story("disks", |story| async move {
-        // What cannot be mounted is refused before anything exists.
+        // Invalid mount points are refused before anything is created.
         let hides = MANIFEST.replace("/var/lib/etcd", "/var/lib");
         let refused = story.try_apply(&hides).await.unwrap_err();
         assert_contains(
@@ -56,7 +56,7 @@ fn a_node_keeps_etcd_and_containerd_on_disks_of_its_own() {
         assert!(story.list("PersistentVolumeClaim").await.is_empty(), "a node's disk is nobody's claim");
         its_disks_are_in_the_clone(&story).await;
 
-        // What a disk holds outlives a power cycle: etcd is the same cluster as before.
+        // The disks keep their data over a power cycle, so etcd is the same cluster as before.
         let vm = vm_of(&story, "disks-control-plane-").await;
         story.shared.guests.hold(&vm.name);
         story.shared.control().power(&vm.moid, PowerAction::Reset).await.unwrap();
@@ -85,7 +85,7 @@ async fn vm_of(story: &Story, prefix: &str) -> Vm {
     vms.into_iter().find(|vm| vm.name.starts_with(prefix)).expect("a VM")
 }
 
-/// The mount points of a node, with the places and sizes of their disks.
+/// Returns a node's mount points, with the unit numbers and sizes of their disks.
 async fn mounts(story: &Story, prefix: &str) -> Vec<(&'static str, i32, i64)> {
     let vm = vm_of(story, prefix).await;
     let mounts = story.shared.guests.mounts_of(&vm).into_iter();
@@ -94,7 +94,7 @@ async fn mounts(story: &Story, prefix: &str) -> Vec<(&'static str, i32, i64)> {
     mounts.map(|(path, disk)| (known(path).expect("a volume"), disk.unit, disk.capacity_mib)).collect()
 }
 
-/// No call but the clone brings a disk, and power-on where the first clones of a process are checked before.
+/// Checks that the clone call creates the disks, without a separate attach call.
 async fn its_disks_are_in_the_clone(story: &Story) {
     let calls = story.shared.control().journal().await.expect("a journal");
     let names: Vec<_> = story.list("VirtualMachine").await.iter().map(name_of).collect();

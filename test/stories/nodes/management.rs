@@ -1,5 +1,5 @@
-//! A management cluster on a machine that boots. All programs run there as Pods, as they are installed, and create the VMs of
-//! another cluster. Meanwhile each Pod is killed.
+//! A management cluster on a machine that really boots. All programs run there as Pods, as in an installation, and
+//! create another cluster's VMs while each Pod is killed.
 
 use std::process::Output;
 
@@ -45,7 +45,7 @@ struct Management<'a> {
 }
 
 impl Management<'_> {
-    /// Installs as docs/install.md says, with the images that are on the node.
+    /// Installs as docs/install.md says, with images that are already on the node.
     async fn install(&self) {
         let vcenter = self.site.stack.session().vcenter;
         let port = vcenter.authority.rsplit_once(':').unwrap().1;
@@ -65,7 +65,7 @@ impl Management<'_> {
             "layercake",
         ]);
         discover.extend(["--endpoints", &endpoints, "--prefix", "16", "--gateway", &gateway]);
-        // The addresses of dnsmasq.
+        // The address ranges that dnsmasq assigns.
         let ranges = ["0.0/17", "128.0/18", "192.0/19", "224.0/20", "240.0/21", "248.0/23"];
         let ranges = ranges.map(|range| format!("{network}.{range}"));
         discover.extend(ranges.iter().flat_map(|range| ["--node-addresses", range]));
@@ -101,7 +101,7 @@ impl Management<'_> {
         let placement = self.site.stack.session().placement();
         let client = &self.guest.client;
         let refusal = std::sync::Mutex::new(String::new());
-        // The release exists when the VM operator has read the library.
+        // The release exists only after the VM operator has read the library.
         let apply = async || {
             prepare::prepare_namespaces(client, &documents, &placement).await?;
             layercake::apply::apply(client, &cluster).await
@@ -113,7 +113,7 @@ impl Management<'_> {
         }
     }
 
-    /// Kills the Pods of one Deployment after the other, without time to end. Each time another Pod takes over.
+    /// Kills each Deployment's Pods in turn, without a grace period, and waits until new Pods are available.
     async fn kill_each_pod(&self) {
         for component in &COMPONENTS {
             let namespace = component.namespace;
@@ -141,7 +141,7 @@ impl Management<'_> {
         }
     }
 
-    /// The cluster runs, on one VM that was created once.
+    /// Checks that the cluster runs, and that it has a single VM.
     async fn assert_cluster_is_whole(&self) {
         let phase =
             ["get", "tanzukubernetescluster", CLUSTER, "-n", NAMESPACE, "-o", "jsonpath={.status.phase}"];
@@ -183,7 +183,7 @@ impl Management<'_> {
         names.filter(|name| name.starts_with(CLUSTER)).collect()
     }
 
-    /// Runs `layercake` with the kubeconfig of the management cluster.
+    /// Runs `layercake` with the management cluster's kubeconfig.
     async fn layercake(&self, args: &[&str]) -> Output {
         let mut command = layercake(args);
         command.env("KUBECONFIG", &self.guest.kubeconfig);
@@ -194,7 +194,7 @@ impl Management<'_> {
 fn created_cluster(release: &str) -> Value {
     let mut cluster = control_plane_alone(CLUSTER, release);
     cluster["metadata"]["namespace"] = json!(NAMESPACE);
-    // The management cluster has the StorageClasses of its own namespace already, for volumes of Pods.
+    // The management cluster already contains the StorageClasses of its own namespace, for Pod volumes.
     cluster["spec"]["topology"]["controlPlane"]["storageClass"] = json!("silver");
     cluster
 }

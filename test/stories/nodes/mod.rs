@@ -1,4 +1,4 @@
-//! Boot data and disks of nodes, and nodes that boot under QEMU.
+//! Stories about nodes: boot data, disks, and nodes that boot under QEMU.
 
 pub mod boot_data;
 mod disks;

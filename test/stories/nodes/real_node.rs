@@ -1,5 +1,6 @@
-//! A cluster of machines that boot: a kernel, cloud-init, kubeadm, kubelet, containerd and pods, from the image that
-//! `layercake image build` makes. It takes ten minutes where KVM does not work, and a stack of its own.
+//! A user creates a cluster from machines that really boot: a kernel, cloud-init, kubeadm, kubelet, containerd and
+//! Pods, from the image that `layercake image build` makes. It takes ten minutes without KVM, and needs its own
+//! stack.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -64,7 +65,7 @@ fn machines_that_boot_have_what_their_cluster_asks_for() {
     });
 }
 
-/// An issuer that is added in place: each API server has it, and its tokens log a user in.
+/// The user adds an OIDC issuer to the running cluster. Each API server gets it, and its tokens are accepted.
 async fn tokens_log_in(site: &RealSite, guest: &Guest) {
     let issuer = Issuer::start_at(site.host_address(), "kubernetes");
     let jwt = json!([{
@@ -86,7 +87,8 @@ async fn tokens_log_in(site: &RealSite, guest: &Guest) {
     assert_eq!(user.as_deref(), Ok("corp:ann"));
 }
 
-/// The worker has its taint. A Pod that tolerates it has its image through the proxy, from a registry of a private authority.
+/// The worker has its taint. A Pod that tolerates the taint gets its image through the proxy, from a registry with a
+/// private CA.
 async fn only_tolerant_pods_run_on_the_worker(guest: &Guest) {
     let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
     let taints = worker.spec.as_ref().unwrap().taints.clone().unwrap_or_default();
@@ -111,7 +113,7 @@ async fn only_tolerant_pods_run_on_the_worker(guest: &Guest) {
     guest.wait_for_output("one Pod has its image, the other no node", &events, settled).await;
 }
 
-/// The key opens each node, its user becomes root, and shells know the proxy.
+/// The SSH key opens each node, its user can become root, and shells have the proxy variables.
 async fn people_log_in(site: &RealSite, guest: &Guest, registry: &ProxiedRegistry) {
     let key = site.ssh_key().await;
     for node in guest.nodes().await {
@@ -145,12 +147,12 @@ fn proxied_cluster(release: &str, registry: &ProxiedRegistry) -> Value {
     cluster
 }
 
-/// A node on which something is wrong before its first boot.
+/// A node that is damaged before its first boot.
 struct Broken {
     name: &'static str,
-    /// A shell script that makes it so.
+    /// The shell script that damages the node.
     damage: &'static str,
-    /// What its TanzuKubernetesCluster says: cause and remedy.
+    /// The cause and remedy in the TanzuKubernetesCluster's `Ready` message.
     says: &'static [&'static str],
 }
 
@@ -171,7 +173,8 @@ const BROKEN: [Broken; 5] = [
     },
     Broken {
         name: "full-disk",
-        // cloud-init has room, etcd has none for its log. The blocks that only root can have are free ones, too.
+        // Leaves enough space for cloud-init, but not for etcd's log. Blocks that are reserved for root count as
+        // free.
         damage: "fallocate -l $(($(stat -f -c '%f * %S' /) - 50000000)) /fill; sync",
         says: &["kubeadm init failed", "no space left on device: /", "Give the node a larger disk"],
     },
@@ -198,7 +201,7 @@ async fn run_steps(site: &RealSite, release: &str) {
         (cluster["status"]["phase"] == "running").then_some(())
     })
     .await;
-    // KubeadmControlPlane asks etcd through a port-forward, which Cluster API's proxy forwards.
+    // KubeadmControlPlane connects to etcd with a port-forward, which Cluster API's proxy forwards.
     site.wait_for("etcd answers KubeadmControlPlane", BOOTS, async || {
         let plane = site.get("KubeadmControlPlane", "real-control-plane").await?;
         (condition(&plane, "EtcdClusterHealthy")?["status"] == "True").then_some(())
@@ -216,7 +219,7 @@ async fn run_steps(site: &RealSite, release: &str) {
     site.delete_all().await;
 }
 
-/// A cluster of one node.
+/// Returns a cluster with one node.
 pub fn control_plane_alone(name: &str, release: &str) -> Value {
     let control_plane = json!({
         "vmClass": "best-effort-small", "storageClass": "gold", "replicas": 1, "tkr": {"reference": {"name": release}},

@@ -1,7 +1,7 @@
-//! Cluster API's managers, which connect to workload clusters through their proxies.
+//! Cluster API's managers connect to a hostile workload cluster through their proxies, and their memory stays small.
 //!
-//! Go uses no proxy for loopback addresses, so this stack has a network namespace in which guests are served on the addresses that they
-//! report.
+//! Go doesn't use proxies for loopback addresses, so this stack runs in a network namespace where guests serve on the
+//! addresses that they report.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::tenants::hostile_guest::repair_within;
 /// See `sim::addresses`.
 const SERVE_REPORTED: &str = "LAYERCAKE_SERVE_REPORTED";
 const STORY: &str = "tenants::guest_proxy::a_hostile_guest_costs_cluster_apis_managers_little_memory";
-/// The most memory of a manager. Without an attack, they use 60 to 120 MiB.
+/// A manager's memory limit in MiB. Without an attack, managers use 60 to 120 MiB.
 const MEMORY_MIB: f64 = 300.0;
 const CLASS: &str = "best-effort-xsmall";
 
@@ -33,7 +33,7 @@ fn a_hostile_guest_costs_cluster_apis_managers_little_memory() {
         bystander.apply(&one_and_one("other", "workers")).await;
         tenant.wait_until_running("hostile").await;
         bystander.wait_until_running("other").await;
-        // KubeadmControlPlane asks etcd, through a port-forward.
+        // KubeadmControlPlane connects to etcd with a port-forward.
         let answers = |plane: &Value| {
             condition(plane, "EtcdClusterHealthy").is_some_and(|healthy| healthy["status"] == "True")
         };

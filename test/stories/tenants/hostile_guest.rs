@@ -1,4 +1,5 @@
-//! A workload cluster whose API server was replaced by its administrator, and Cluster API's managers, which read its answers.
+//! A workload cluster's administrator replaces its API server to attack Cluster API's managers, which read its
+//! responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -14,16 +15,17 @@ use tokio::task::JoinHandle;
 
 use crate::harness::story::{CLUSTER, SOON, Story};
 
-/// Cluster API's managers that talk to workload clusters.
+/// Cluster API's managers that connect to workload clusters.
 const MANAGERS: [&str; 3] = ["capi-core", "capi-kubeadm-bootstrap", "capi-kubeadm-control-plane"];
 
-/// While the API server of the tenant's cluster answers with all that makes a reader's memory grow, a node is added to another
-/// namespace's cluster, and Cluster API's managers stay within their memory.
+/// The tenant's API server sends responses that exhaust a reader's memory. Meanwhile, another namespace's cluster
+/// gets a node, and Cluster API's managers stay within their memory limits.
 pub async fn repair_beside_a_hostile_guest(bystander: &Story, cluster: &str, tenant: &Story) {
     repair_within(bystander, cluster, tenant, None).await;
 }
 
-/// The same, but the managers use at most so many MiB, and none ends.
+/// Like [`repair_beside_a_hostile_guest`]. If `most_mib` is set, managers must also stay below this memory, and must
+/// not exit.
 pub async fn repair_within(bystander: &Story, cluster: &str, tenant: &Story, most_mib: Option<f64>) {
     let managers = Managers::observe(bystander).await;
     let items = "{\"metadata\":{\"name\":\"n\"}},".repeat(1000);
@@ -52,16 +54,16 @@ pub async fn repair_within(bystander: &Story, cluster: &str, tenant: &Story, mos
     managers.check(most_mib);
 }
 
-/// What a manager used.
+/// The peak memory, memory limits and processes of a manager.
 #[derive(Clone, Debug, Default)]
 struct Used {
     peak_mib: f64,
     limits_mib: BTreeSet<u64>,
-    /// A manager that ended has several.
+    /// More than one if the manager was restarted.
     pids: Vec<u32>,
 }
 
-/// What Cluster API's managers use, sampled: a process that ends takes its peak along.
+/// Samples the memory of Cluster API's managers, because the peak of a process is lost when it exits.
 struct Managers {
     used: Arc<Mutex<BTreeMap<&'static str, Used>>>,
     watching: JoinHandle<()>,
@@ -108,7 +110,7 @@ fn sample(stack: &str, used: &mut BTreeMap<&'static str, Used>) {
     }
 }
 
-/// Ends the API server of the tenant's only control plane node, and has another server answer in its place.
+/// Kills the API server on the tenant's only control plane node, and starts another server at its address.
 pub async fn take_api_server_over(tenant: &Story, answers: Arc<[Answer]>) -> HostileServer {
     let server = ApiServer::find(tenant).await;
     let (certificate, key) = (std::fs::read(&server.certificate), std::fs::read(&server.key));
@@ -116,7 +118,7 @@ pub async fn take_api_server_over(tenant: &Story, answers: Arc<[Answer]>) -> Hos
     let started = Instant::now();
     loop {
         assert!(started.elapsed() < SOON, "{} does not become free", server.address);
-        // Whatever starts it again finds its address taken.
+        // A restarted API server finds its address in use.
         let _ = Command::new("pkill").args(["-KILL", "-f", &server.process]).status();
         let hostile = HostileServer::start(server.address, &certificate, &key, Arc::clone(&answers)).await;
         if let Ok(hostile) = hostile {
@@ -126,7 +128,7 @@ pub async fn take_api_server_over(tenant: &Story, answers: Arc<[Answer]>) -> Hos
 }
 
 struct ApiServer {
-    /// What is in the command line of no other process.
+    /// A pattern that matches only this process's command line.
     process: String,
     address: SocketAddr,
     certificate: String,
@@ -134,7 +136,7 @@ struct ApiServer {
 }
 
 impl ApiServer {
-    /// That of the tenant's only control plane node.
+    /// Finds the API server on the tenant's only control plane node.
     async fn find(tenant: &Story) -> Self {
         let node = tenant.vm_with("-control-plane-").await;
         let stack = tenant.shared.session.kubeconfig.parent().expect("the stack's folder").to_owned();

@@ -1,5 +1,5 @@
-//! What tenants, guests and strangers write, while the programs have the memory that their Deployments give them: no program
-//! ends, each keeps its lease, and another namespace is served all along.
+//! Tenants, guests and strangers send hostile input while the programs run with their Deployments' memory limits.
+//! Programs don't exit, keep their leases, and still serve other namespaces.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,11 +26,11 @@ use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{CLUSTER, SOON, Story, story_on_own_stack};
 use crate::tenants::hostile_guest::{repair_beside_a_hostile_guest, take_api_server_over};
 
-/// Peak resident memory of each program, MiB. The Deployments allow 256.
+/// The maximum peak memory per program in MiB. The Deployments allow 256 MiB.
 const MEMORY_MIB: f64 = 200.0;
-/// A VM of another namespace is powered on after this long at most.
+/// The maximum time to power on a VM in another namespace.
 const POWER_ON: Duration = Duration::from_mins(1);
-/// A holder that has not renewed its lease for this long stops.
+/// The maximum lease age. A holder that can't renew its lease for this long stops.
 const RENEWED_WITHIN: Duration = Duration::from_secs(10);
 const CLASS: &str = "best-effort-xsmall";
 const HOSTILE_CLUSTER: &str = "hostile";
@@ -59,8 +59,8 @@ fn programs_withstand_hostile_input_within_their_memory() {
     });
 }
 
-/// Runs an attack. Once it is under way a VM of the other namespace is powered on; afterwards every program is the process that
-/// it was, and holds the lease that it held.
+/// Runs an attack. Once it is under way, a VM in another namespace is powered on. Afterwards, programs must have the
+/// same processes and leases.
 async fn withstand<F: Future<Output = ()>>(
     bystander: &Story,
     attack: &str,
@@ -82,11 +82,11 @@ async fn withstand<F: Future<Output = ()>>(
 }
 
 fn begin(begun: oneshot::Sender<()>) {
-    // Nobody waits only where the story has failed.
+    // The receiver is only dropped if the story has failed.
     let _ = begun.send(());
 }
 
-/// The programs as they were, and how old their leases became since.
+/// The processes and leases before an attack, and the oldest lease since then.
 struct Programs {
     pids: BTreeMap<&'static str, u32>,
     leases: BTreeMap<String, (Option<String>, Option<i32>)>,
@@ -106,7 +106,7 @@ impl Programs {
             let mut every = tokio::time::interval(Duration::from_millis(500));
             loop {
                 every.tick().await;
-                // A slow answer is no old lease.
+                // Measure the age at the request, because a slow response isn't an old lease.
                 let asked = Timestamp::now();
                 for lease in leases(&watched).await {
                     let renewed = lease.spec.and_then(|spec| spec.renew_time);
@@ -153,7 +153,7 @@ async fn holders(story: &Story) -> BTreeMap<String, (Option<String>, Option<i32>
     leases(story).await.into_iter().map(of).collect()
 }
 
-/// A template of 500 bytes that makes a value of a gigabyte.
+/// A 500-byte template that expands to a gigabyte.
 async fn a_template_that_grows(tenant: &Story, begun: oneshot::Sender<()>) {
     let template =
         format!("{{{{ $a := \"aaaaaaaaaaaaaaaa\" }}}}{}", "{{ $a = print $a $a $a $a }}".repeat(13));
@@ -169,7 +169,7 @@ async fn a_template_that_grows(tenant: &Story, begun: oneshot::Sender<()>) {
     tenant.wait_for_complaint("VirtualMachine", "grows", &["unattend", "16 MiB"]).await;
 }
 
-/// Forty keys whose encryption takes half a minute each: a modulus of 8192 bits, an exponent of 40,000.
+/// Forty keys whose encryption takes half a minute each, with an 8192-bit modulus and a 40,000-bit exponent.
 async fn console_keys_with_huge_exponents(tenant: &Story, begun: oneshot::Sender<()>) {
     tenant.apply_object(&PlainVm::named("shown").object(&tenant.namespace)).await;
     tenant.wait_until_powered_on("shown").await;
@@ -182,7 +182,7 @@ async fn console_keys_with_huge_exponents(tenant: &Story, begun: oneshot::Sender
             "metadata": {"name": name, "namespace": tenant.namespace},
             "spec": {"virtualMachineName": "shown", "publicKey": key},
         });
-        // One that is refused at admission costs nothing at all.
+        // A request that admission refuses doesn't cost anything.
         if layercake::apply::apply(&tenant.client(), &request).await.is_ok() {
             accepted.push(name);
         }
@@ -193,7 +193,7 @@ async fn console_keys_with_huge_exponents(tenant: &Story, begun: oneshot::Sender
     }
 }
 
-/// A `RSAPublicKey` in PEM with so many bytes.
+/// Returns a PEM `RSAPublicKey` with these modulus and exponent sizes in bytes.
 fn key(modulus: usize, exponent: usize) -> String {
     let integer = |first: u8, bytes: usize| {
         let mut number = vec![0, first];
@@ -211,13 +211,13 @@ fn key(modulus: usize, exponent: usize) -> String {
     format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", lines.join("\n"))
 }
 
-/// A DER element with a length of two bytes.
+/// Encodes a DER element with a two-byte length.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(content.len()).expect("a length of two bytes").to_be_bytes();
     [&[tag, 0x82], length.as_slice(), content].concat()
 }
 
-/// Two clusters whose nodes' password has 900 kB.
+/// Two clusters whose node password is 900 kB long.
 async fn long_passwords(tenant: &Story, begun: oneshot::Sender<()>) {
     let names = ["long-one", "long-two"];
     let mut begun = Some(begun);
@@ -227,7 +227,7 @@ async fn long_passwords(tenant: &Story, begun: oneshot::Sender<()>) {
             "metadata": {"name": format!("{name}-ssh-password"), "namespace": tenant.namespace},
             "stringData": {"ssh-passwordkey": "a".repeat(900_000)},
         });
-        // Too long for the annotation that `kubectl apply` leaves; server-side apply leaves none.
+        // The Secret is too large for the annotation of `kubectl apply`, which server-side apply doesn't add.
         tenant.apply_object(&secret).await;
         tenant.apply(&one_and_one(name, "workers")).await;
         begun.take().into_iter().for_each(begin);
@@ -238,7 +238,7 @@ async fn long_passwords(tenant: &Story, begun: oneshot::Sender<()>) {
     }
 }
 
-/// A bundle of a megabyte that its aliases make 58 of.
+/// A one-megabyte bundle, which aliases expand to 58 MB.
 async fn a_bundle_of_aliases(tenant: &Story, begun: oneshot::Sender<()>) {
     let mut manifest = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x}}\ndata:\n  a0: &a \"{}\"\n",
@@ -263,8 +263,8 @@ async fn a_bundle_of_aliases(tenant: &Story, begun: oneshot::Sender<()>) {
     tenant.delete("ConfigMap", "aliases", SOON).await;
 }
 
-/// Reviews of 16 MB that nobody authenticated, at each webhook of gcm and vmop, beside silent connections from many addresses, as any
-/// user of this machine can open them. Even a small review is the API server's alone.
+/// Unauthenticated 16 MB reviews for each gcm and vmop webhook, beside silent connections from many addresses, like
+/// any local user can open them. Webhooks accept reviews, even small ones, only from the API server.
 async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     let body = [b"{\"request\":{\"object\":[".as_slice(), &b"0,".repeat(8_000_000), b"0]}}"].concat();
     let body = bytes::Bytes::from(body);
@@ -287,7 +287,7 @@ async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     let posts = urls.into_iter().flat_map(|url| std::iter::repeat_n(url, 4)).map(|url| {
         let post = client.post(&url).header("content-type", "application/json").body(body.clone());
         async move {
-            // A refusal, or a connection that is closed meanwhile.
+            // The webhook refuses the review or closes the connection.
             let status = post.send().await.map(|answer| answer.status());
             assert!(
                 status.as_ref().is_ok_and(|status| !status.is_success()) || status.is_err(),
@@ -300,7 +300,7 @@ async fn reviews_of_strangers(tenant: &Story, begun: oneshot::Sender<()>) {
     drop(silent);
 }
 
-/// Where the webhooks of our kinds are asked.
+/// Returns our webhooks' URLs.
 async fn webhooks(story: &Story) -> Vec<String> {
     let all = Api::<ValidatingWebhookConfiguration>::all(story.client());
     let all = all.list(&ListParams::default()).await.expect("webhooks").items;
@@ -315,7 +315,7 @@ async fn webhooks(story: &Story) -> Vec<String> {
     urls
 }
 
-/// The only control plane node's root has another server answer in place of the API server: 8 MB of zeros to everything.
+/// Root on the only control plane node replaces the API server with one that returns 8 MB of zeros to each request.
 async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     let body = [b"[".as_slice(), &b"0,".repeat(4_000_000), b"0]"].concat();
     let hostile = take_api_server_over(tenant, [Answer::json(&body)].into()).await;

@@ -1,5 +1,5 @@
-//! What a hostile tenant can't have: another's identity, a network that was not given to her, and traffic for an address
-//! that her guest only claims to have.
+//! A hostile tenant tries to get another VM's identity, a network that isn't assigned to her namespace, and traffic
+//! for an address that her guest only claims.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::harness::story::{SOON, assert_contains, merge, story};
 use crate::harness::tenants::Tenants;
 
 const CLASS: &str = "best-effort-xsmall";
-/// A network of vCenter that the provider configuration does not name.
+/// A vCenter network that the provider configuration doesn't name.
 const OTHER_NETWORK: &str = "VM Network";
 
 #[test]
@@ -22,7 +22,7 @@ fn nobody_takes_anothers_identity() {
         let victim = story.wait_until_powered_on("identities-victim").await;
         let uuid = victim["spec"]["biosUUID"].as_str().unwrap();
 
-        // The machine that she asks for is hers to delete, and its owner is forged.
+        // She may delete the VM that she creates, and its owner reference is forged.
         let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "mine", "namespace": namespace } });
         tenants.mallory_applies(&owner).await.unwrap();
         let owner = tenants.hostile.get("ConfigMap", "mine").await.unwrap();
@@ -49,13 +49,14 @@ fn nobody_takes_anothers_identity() {
         let refusal = tenants.mallory_applies(&machine).await.expect_err("a providerID");
         assert_contains(refusal, &["spec.providerID", "wcpmachines/identity"]);
 
-        // Without one she gets a VM like everybody, and an identity that nobody has.
+        // Without an identity in the spec, she gets a VM with a new one.
         tenants.mallory_applies(&thief).await.unwrap();
         let own = tenants.hostile.wait_until_powered_on("identities-thief").await;
         assert_ne!(own["status"]["biosUUID"].as_str(), Some(uuid));
         tenants.hostile.delete("VirtualMachine", "identities-thief", SOON).await;
 
-        // Whoever has the right gives one, and even then nobody gets another's, nor learns whose it is.
+        // Users with the permission can set an identity, but not one that is in use. The message doesn't reveal its
+        // owner.
         let mut restored = thief.clone();
         restored["spec"]["biosUUID"] = uuid.into();
         restored["spec"]["instanceUUID"] = "00000000-0000-4000-8000-00000000c0de".into();
@@ -103,7 +104,7 @@ fn a_namespace_uses_the_networks_that_were_given_to_it() {
             refusal,
             &["spec.networkInterfaces[0].networkName", OTHER_NETWORK, "vmware-system-networks"],
         );
-        // A program is warned, and its VM says what is wrong.
+        // A program only gets a warning, and its VM reports the cause.
         tenants.hostile.create_as_program(&vm).await;
         let words = ["NetworkNotReady", namespace.as_str(), OTHER_NETWORK, "vmware-system-networks"];
         tenants.hostile.wait_for_complaint("VirtualMachine", "networks-vm", &words).await;
@@ -137,7 +138,7 @@ fn an_address_that_only_its_guest_answers_for_is_no_endpoint() {
             "spec": { "type": "ClusterIP", "ports": [port], "selector": { "app": "claimed" } },
         });
         tenants.mallory_applies(&service).await.unwrap();
-        // Its guest has reported an address, and does so once.
+        // The guest reports its address only once, so wait for this report.
         let is_up = |vm: &Value| vm["status"]["endpointAddresses"].is_array();
         let claimed = ("VirtualMachine", "claimed-vm");
         let up = tenants.hostile.wait_for_object("the VM has an address", SOON, claimed, is_up).await;

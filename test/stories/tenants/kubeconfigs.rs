@@ -1,4 +1,4 @@
-//! What a tenant who writes Secrets can't do: have Cluster API's managers send their token to a server of hers.
+//! A tenant who can write Secrets tries to make Cluster API's managers send their token to her server.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, merge, story}
 use crate::harness::tenants::Tenants;
 
 const RELEASE: &str = "v1.34.2---vmware.1-vkr.1";
-/// The managers that connect to workload clusters, as they name themselves.
+/// The user agents of the managers that connect to workload clusters.
 const MANAGERS: [&str; 3] = ["capi-core/", "capi-kubeadm-bootstrap/", "capi-kubeadm-control-plane/"];
-/// Stands for the token in a manager's Pod.
+/// A stand-in for the token in a manager's Pod.
 const CANARY: &str = "token-of-cluster-api";
 
 #[test]
@@ -33,7 +33,7 @@ fn cluster_api_sends_its_token_to_no_server_of_a_tenant() {
         before_the_cluster(&tenants, &kubeconfig(&hers, &token)).await;
         let cluster = tenants.mallory_applies(&manifest("evil", &tenants.hostile)).await;
         cluster.expect("a cluster without Secrets of hers");
-        // What an administrator writes is followed: without the refusals, hers would be.
+        // The managers follow the administrator's kubeconfig, so they would follow hers if it weren't refused.
         story.apply_object(&manifest("control", &story)).await;
         story.apply_object(&secret("control", &story.namespace, &kubeconfig(&followed, &token))).await;
         beside_the_cluster(&tenants, &kubeconfig(&hers, &token)).await;
@@ -45,13 +45,13 @@ fn cluster_api_sends_its_token_to_no_server_of_a_tenant() {
         };
         story.wait_until("all managers sent their token to the administrator's server", CLUSTER, all).await;
 
-        // Then the managers connect to mallory's cluster, too: to its own address.
+        // Then the managers also connect to mallory's cluster, at its own address.
         let is_provisioned =
             |cluster: &Value| cluster["status"]["initialization"]["infrastructureProvisioned"] == true;
         let what = "the infrastructure of mallory's cluster is there";
         tenants.hostile.wait_for_object(what, SOON, ("Cluster", "evil"), is_provisioned).await;
         assert_eq!(hers.heads(), Vec::<String>::new());
-        // Cluster API creates its own at once.
+        // Cluster API immediately recreates the Secret.
         delete(&story.api("Secret"), "control-kubeconfig")
             .await
             .expect("the administrator's Secret is deleted");
@@ -60,7 +60,7 @@ fn cluster_api_sends_its_token_to_no_server_of_a_tenant() {
     });
 }
 
-/// All ways to have the Secret before its cluster.
+/// Tries all ways to create the Secret before the cluster.
 async fn before_the_cluster(tenants: &Tenants, kubeconfig: &str) {
     let namespace = &tenants.hostile.namespace;
     let refusal = ["only Cluster API can write or delete Secret evil-kubeconfig"];
@@ -87,7 +87,7 @@ async fn before_the_cluster(tenants: &Tenants, kubeconfig: &str) {
     delete(&secrets, "evil-kubeconfig").await.expect("a Secret of hers is deleted");
 }
 
-/// All ways to change the Secrets of a cluster that exists.
+/// Tries all ways to change an existing cluster's Secrets.
 async fn beside_the_cluster(tenants: &Tenants, kubeconfig: &str) {
     let secrets = tenants.mallory_api("Secret");
     for name in ["evil-ca", "evil-kubeconfig"] {
@@ -125,7 +125,7 @@ fn secret(cluster: &str, namespace: &str, kubeconfig: &str) -> Value {
     })
 }
 
-/// A kubeconfig that leads to a server, with the token in a file of the reader's.
+/// Returns a kubeconfig that points to a server, with a token file on the reader's disk.
 fn kubeconfig(server: &NotingServer, token: &Path) -> String {
     let cluster = json!({"server": server.url(), "insecure-skip-tls-verify": true});
     json!({

@@ -1,4 +1,4 @@
-//! A WCPMachine that a tenant wrote deletes nothing that is not its own.
+//! A tenant writes a WCPMachine and deletes it. capw must not delete objects that the WCPMachine doesn't own.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -11,7 +11,8 @@ fn a_wcpmachine_deletes_only_what_it_owns() {
     story("owned-machines", |story| async move {
         let tenants = Tenants::prepare(&story, "best-effort-xsmall").await;
         let namespace = &tenants.hostile.namespace;
-        // The administrator's, in mallory's namespace; she has no right on Secrets and claims.
+        // The administrator creates these in mallory's namespace. She doesn't have permissions for Secrets and
+        // claims.
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pg-cloud-init", "namespace": namespace },
             "stringData": { "guestinfo.userdata": "somebody's" },
@@ -36,7 +37,7 @@ fn a_wcpmachine_deletes_only_what_it_owns() {
     });
 }
 
-/// With capw's finalizer and a Machine for an owner, as if capw had made something for it.
+/// Returns a WCPMachine with capw's finalizer and a Machine as its owner, as if capw had created objects for it.
 fn forged_machine(namespace: &str) -> Value {
     json!({
         "apiVersion": "infrastructure.cluster.vmware.com/v1beta2", "kind": "WCPMachine",

@@ -1,4 +1,4 @@
-//! Rights of users of a namespace, and attacks of hostile users and guests.
+//! Stories about namespace users' permissions, and about attacks by hostile users and guests.
 
 mod guest_proxy;
 mod hostile_guest;

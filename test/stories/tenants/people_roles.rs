@@ -1,4 +1,4 @@
-//! The roles for people: what a namespace's user may do, and what stays the administrator's.
+//! The roles for people: a namespace user's permissions, and those that only administrators have.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -13,7 +13,7 @@ use crate::harness::tenants::Tenants;
 const VMOP: &str = "vmoperator.vmware.com";
 const RUN: &str = "run.tanzu.vmware.com";
 
-/// Verb, group, resource (with its subresource), and whether a user with the roles for people may do it.
+/// Verb, group, resource with its subresource, and whether the roles for people allow it.
 const RIGHTS: &[(&str, &str, &str, bool)] = &[
     ("create", VMOP, "virtualmachines", true),
     ("patch", VMOP, "virtualmachinesetresourcepolicies", true),
@@ -87,7 +87,7 @@ async fn may(tenants: &Tenants, namespace: &str, verb: &str, group: &str, resour
     answer.status.is_some_and(|status| status.allowed)
 }
 
-/// Whether one of Kubernetes' own roles for people has taken the right in.
+/// Checks whether one of Kubernetes' own user-facing roles includes the permission.
 async fn assert_aggregated(
     story: &Story,
     role: &str,
@@ -102,7 +102,7 @@ async fn assert_aggregated(
     };
     let look = || async {
         let rules = cluster_roles.get(role).await.expect("the role").rules.unwrap_or_default();
-        // Everything of ours is there at once.
+        // All of our rules are aggregated at once, so wait for any of them.
         rules.iter().find(|rule| has(rule.api_groups.as_ref(), group))?;
         let found = rules.iter().any(|rule| {
             has(rule.api_groups.as_ref(), group)

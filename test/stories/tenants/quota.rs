@@ -1,4 +1,4 @@
-//! What a namespace's ResourceQuota allows, and no more.
+//! A namespace's ResourceQuota limits its VM count. The user sees that a cluster exceeds it, and raises the quota.
 
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn a_cluster_gets_no_more_vms_than_its_namespace_may_have() {
         let refused = story.try_apply(&one_and_one("limited", "workers")).await.unwrap_err();
         assert_contains(refused, &["has 2 nodes, but ResourceQuota objects allows 1"]);
         story.apply_object(&quota(2)).await;
-        // A VM of the namespace takes one of the two places. It is paused, so that vCenter has none.
+        // A VM in the namespace uses one of the two places. It is paused, so it doesn't exist in vCenter.
         let other = PlainVm { class: "best-effort-small".to_owned(), ..PlainVm::named("other") };
         let mut other = other.object(&story.namespace);
         other["metadata"]["annotations"] = json!({"vmoperator.vmware.com/pause-reconcile": "true"});
@@ -40,7 +40,7 @@ fn a_cluster_gets_no_more_vms_than_its_namespace_may_have() {
     });
 }
 
-/// How many VMs the quota counts, once it counts them.
+/// Returns how many VMs the quota counts, once it counts them.
 async fn used(story: &Story) -> Option<String> {
     let quota = story.get("ResourceQuota", "objects").await?;
     quota["status"]["used"][VMS].as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Releases are the administrator's: what a tenant publishes never becomes one, joins one or outranks one.
+//! Only administrators define releases: an image that a tenant publishes can't become, join or replace a release.
 
 use kube::api::{DeleteParams, DynamicObject};
 use kube::{Api, ResourceExt};
@@ -11,13 +11,13 @@ use crate::harness::story::{SOON, Story, assert_contains, condition, merge, stor
 use crate::harness::tenants::Tenants;
 
 const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
-/// The ContentSource before the library that is shared with mallory.
+/// The ContentSource for the library that is shared with mallory.
 const SOURCE: &str = "shared-images";
 const RELEASE_LIBRARY: &str = "run.tanzu.vmware.com/release-library";
-/// The release whose images are fought over; no other story uses it.
+/// The release that mallory attacks. Other stories don't use it.
 const RELEASE: &str = "v1.32.0---vmware.6-fips-vkr.2";
 const NODE_IMAGE: &str = "ob-24613402-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2";
-/// The names that mallory chooses are the first by name of any.
+/// The names that mallory chooses sort before all others.
 const FORGED: &str = "a-photon-5-amd64-v1.32.0---vmware.6-fips-vkr.2";
 const OTHER: &str = "a-other-facts-v1.32.0";
 
@@ -31,7 +31,7 @@ fn what_a_tenant_publishes_never_becomes_a_release() {
         wait_until_listed(&story, SHARED_IMAGE.item, true).await;
 
         publish_node_image(&tenants).await;
-        // What was published before the library changes twice is known when the library's other image is back.
+        // Changing the library's label twice proves that the publication before it was processed.
         designate(&story, false).await;
         wait_until_listed(&story, SHARED_IMAGE.item, false).await;
         designate(&story, true).await;
@@ -48,7 +48,7 @@ fn what_a_tenant_publishes_never_becomes_a_release() {
     });
 }
 
-/// The administrator lets mallory's namespace use a local library: its images, and as a place to publish to.
+/// The administrator lets mallory's namespace use images in a local library, and publish to it.
 async fn share_library(tenants: &Tenants) {
     let library = tenants.victim.shared.session.vcenter.shared_library.clone();
     let cluster_scoped = |kind: &str, name: &str, spec: Value| json!({ "apiVersion": GROUP, "kind": kind, "metadata": { "name": name }, "spec": spec });
@@ -75,7 +75,7 @@ async fn wait_for_image(story: &Story, name: &str) -> DynamicObject {
         .await
 }
 
-/// The administrator names the shared library for releases, or not any more.
+/// Adds or removes the label with which the administrator designates the shared library for releases.
 async fn designate(story: &Story, designated: bool) {
     let label = designated.then_some("true");
     let patch = json!({ "metadata": { "labels": { RELEASE_LIBRARY: label } } });
@@ -104,7 +104,7 @@ async fn wait_until_listed(story: &Story, image: &str, listed: bool) {
         .await;
 }
 
-/// Mallory makes a VM of a node image and publishes it under the name of a node image.
+/// Mallory creates a VM from a node image, and publishes it under a node image's name.
 async fn publish_node_image(tenants: &Tenants) {
     let mut donor = PlainVm { image: NODE_IMAGE.to_owned(), ..PlainVm::named("donor") }
         .object(&tenants.hostile.namespace);
@@ -139,7 +139,7 @@ async fn publish_node_image(tenants: &Tenants) {
     tenants.hostile.delete("VirtualMachine", "donor", SOON).await;
 }
 
-/// An image that says something else of a release changes nothing of it and is named, with what differs.
+/// An image that contradicts a release doesn't change it, and a condition names the image and the differences.
 async fn assert_disagreement_is_a_conflict(story: &Story) {
     let facts = release(story).await["spec"]["kubernetes"].clone();
     let distribution = json!({

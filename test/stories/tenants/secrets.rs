@@ -1,5 +1,5 @@
-//! What a tenant without a right on Secrets can't have: their content in a guest. Nor does she take what holds an object back, or
-//! make her VM one of a cluster's.
+//! A tenant without permissions for Secrets tries to read them through a guest, to remove finalizers, and to make her
+//! VM part of a cluster.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::harness::story::{SOON, assert_contains, merge, story};
 use crate::harness::tenants::Tenants;
 
 const CLASS: &str = "best-effort-xsmall";
-/// The Secret that she would like to read.
+/// The Secret that she wants to read.
 const WANTED: &str = "b-kubeconfig";
 
 #[test]
@@ -26,7 +26,7 @@ fn who_names_a_secret_may_get_it() {
         naming_a_secret_in_a_vm(&tenants).await;
         naming_a_secret_elsewhere(&tenants).await;
 
-        // Once she may get it, she may name it.
+        // Once she has permission to get the Secret, she may name it.
         let rule =
             json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": [WANTED], "verbs": ["get"]});
         tenants.grant("mallory-granted", &json!([rule])).await;
@@ -45,7 +45,7 @@ async fn naming_a_secret_in_a_vm(tenants: &Tenants) {
     vm["spec"]["vmMetadata"] = metadata.clone();
     assert_contains(tenants.mallory_applies(&vm).await.expect_err("a Secret at creation"), &refusal);
 
-    // She may get ConfigMaps, and so she may name one; then she may not go over to the Secret.
+    // She may get ConfigMaps, so she may name one, but she can't replace it with the Secret.
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "data", "namespace": hostile.namespace},
         "data": {"user-data": "#cloud-config"},
@@ -59,7 +59,8 @@ async fn naming_a_secret_in_a_vm(tenants: &Tenants) {
     let changed = merge(&vms, "secrets-vm", changed).await;
     assert_contains(changed.expect_err("a Secret later"), &refusal);
 
-    // An administrator's VM that names it is changed in all else, and not in how the guest sees the Secret.
+    // She can change other fields of an administrator's VM that names the Secret, but not the way in which the guest
+    // sees the Secret.
     let named = json!({"spec": {"vmMetadata": {"secretName": WANTED, "configMapName": null}}});
     hostile.patch("VirtualMachine", "secrets-vm", named).await;
     let labelled = json!({"metadata": {"labels": {"a": "b"}}});
@@ -163,7 +164,7 @@ fn what_controllers_put_on_an_object_is_theirs_to_change() {
             let stripped = patch(kind, name, json!({"finalizers": null})).await;
             assert_contains(stripped, &["metadata.finalizers", "Delete the object and wait"]);
         }
-        // An object that is on its way out is no exception; and it goes when its controller lets it.
+        // The rule also applies during deletion. The object goes when its controller removes the finalizer.
         let check =
             json!({"metadata": {"annotations": {"delete.check.vmoperator.vmware.com/backup": "not yet"}}});
         tenants.hostile.patch("VirtualMachine", "own-vm", check).await;

@@ -1,4 +1,5 @@
-//! Folders, pools and content libraries are those who made them: a tenant reaches none by its name, and keeps nobody waiting.
+//! Folders, pools and content libraries belong to the namespace that created them. A tenant can't reach another's by
+//! name, and can't make others wait.
 
 use std::time::Duration;
 
@@ -139,7 +140,7 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
     });
 }
 
-/// The VM that a tenant publishes. Both tenants' VMs are in one folder, where a name is free for one.
+/// Returns the name for the VM that a tenant publishes. The tenants share a vCenter folder, where names are unique.
 fn donor(story: &Story) -> String {
     format!("donor-{}", story.namespace)
 }
@@ -154,7 +155,7 @@ fn request(story: &Story, name: &str, location: &str) -> Value {
     })
 }
 
-/// Waits until so many requests of the tenant say that of their upload.
+/// Waits until `count` requests of the tenant have this reason in their `Uploaded` condition.
 async fn wait_for_upload(story: &Story, reason: &str, count: usize) {
     story
         .wait_for(&format!("{count} requests are {reason}"), SOON, || async {

@@ -1,4 +1,5 @@
-//! vCenter can't be reached, or does not let us in: every waiting VM says so, and comes up when it is put right.
+//! vCenter is unreachable or refuses the login. Each waiting VM reports it, and comes up after the administrator has
+//! corrected the configuration.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ fn wrong_credentials_are_reported_and_recovered_from() {
         let name = &provider["VcCredsSecretName"];
         let right = secrets.get(name).await.unwrap().data.unwrap()["password"].clone();
         set_password(&secrets, name, &ByteString(b"wrong".to_vec())).await;
-        // One that runs goes on with what let it in, and the Secret says so: only a start shows more of it.
+        // A running VM operator keeps its session, and an event on the Secret reports the refusal. Only a restart
+        // affects VMs.
         story.wait_for_events_in(NAMESPACE, "Secret", name, &["CredentialsRefused"]).await;
         restart_vmop(&story).await;
         story.shared.stack().await.program("vmop").unwrap().ready(SOON).await.unwrap();

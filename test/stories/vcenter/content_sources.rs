@@ -1,4 +1,4 @@
-//! Images of a library that an administrator shares with some namespaces.
+//! An administrator shares a library's images with some namespaces.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn a_namespace_uses_the_images_of_a_source_that_is_bound_there() {
         story.wait_until_made("shared-images-vm").await;
         story.delete("VirtualMachine", "shared-images-vm", SOON).await;
 
-        // What a source brought goes with it.
+        // The source's objects are deleted with it.
         let sources = story.cluster_api("ContentSource");
         sources.delete("team-images", &DeleteParams::default()).await.unwrap();
         for (kind, name) in [("ContentLibraryProvider", "team-library"), ("VirtualMachineImage", PLAIN)] {

@@ -1,4 +1,4 @@
-//! vCenter as the programs find it: its libraries, its privileges and its outages.
+//! Stories about vCenter: its libraries, its privileges and its outages.
 
 mod connection;
 mod content_sources;

@@ -1,5 +1,5 @@
-//! A datastore and a host are away for a while: nothing is made or destroyed for it, and what was asked meanwhile is done
-//! when they are back.
+//! A datastore and a host are unavailable for a while. VMs are neither created nor destroyed, and pending requests
+//! are completed after the outage.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::harness::story::{CLUSTER, SOON, Story, condition, disruptive_story};
 
-/// Nodes of the control plane and workers of the large cluster.
+/// The large cluster's control plane and worker counts.
 const NODES: [usize; 2] = [3, 17];
 const MACHINES: usize = NODES[0] + NODES[1];
-/// How many of its workers a host takes with it: fewer than 40 % of 17, so health checks let them be replaced.
+/// The number of workers on the lost host. It is below 40 % of 17, so health checks allow their replacement.
 const ON_ONE_HOST: usize = 5;
-/// Time for as many machines on two busy cores.
+/// The timeout for this number of machines on two busy CPUs.
 const MANY: Duration = Duration::from_mins(15);
-/// Longer than health checks wait for a node that says nothing (five minutes).
+/// The outage is longer than health checks wait for a silent node, which is five minutes.
 const LONG: Duration = Duration::from_mins(10);
 const POWER: &str = "VirtualMachinePowerStateSynced";
 
@@ -32,7 +32,7 @@ fn an_outage_replaces_no_node_and_a_deleted_node_goes_when_its_host_is_back() {
     });
 }
 
-/// Ten minutes each: the datastore of all, and a host with a few, whose kubelets say nothing meanwhile.
+/// Two ten-minute outages: the shared datastore, and a host with a few workers. The kubelets are silent meanwhile.
 #[test]
 #[ignore = "takes half an hour"]
 fn outages_of_ten_minutes_with_twenty_machines_make_and_destroy_none() {
@@ -65,7 +65,7 @@ spec:
     )
 }
 
-/// What must stay as it is in an outage: VMs in vCenter, and the objects that stand for them, by UID.
+/// Returns the state that must not change in an outage: VMs in vCenter, and the UIDs of VirtualMachines.
 async fn machines(story: &Story) -> (BTreeSet<String>, BTreeSet<String>) {
     let inventory = story.shared.control().inventory().await.unwrap();
     let of_cluster = inventory.vms.into_iter().filter(|vm| vm.name.starts_with("large-"));
@@ -74,7 +74,7 @@ async fn machines(story: &Story) -> (BTreeSet<String>, BTreeSet<String>) {
     (of_cluster.map(|vm| vm.moid).collect(), objects)
 }
 
-/// Looks for ten minutes, a few times a second, that nothing is made and nothing destroyed.
+/// Checks for ten minutes that VMs are neither created nor destroyed.
 async fn nothing_comes_or_goes_for_long(story: &Story, before: &(BTreeSet<String>, BTreeSet<String>)) {
     let started = Instant::now();
     story
@@ -85,7 +85,7 @@ async fn nothing_comes_or_goes_for_long(story: &Story, before: &(BTreeSet<String
         .await;
 }
 
-/// How many machines Cluster API's health checks look at, and how many of them they find healthy.
+/// Returns how many machines Cluster API's health checks expect, and how many are healthy.
 async fn health(story: &Story) -> (u64, u64) {
     let checks = story.list("MachineHealthCheck").await;
     let sum = |field: &str| checks.iter().filter_map(|check| check["status"][field].as_u64()).sum();
@@ -199,7 +199,7 @@ async fn a_node_that_is_deleted_meanwhile_goes_when_it_is_back(story: &Story) {
     let vms = story.vms().await;
     let old = vms.iter().find(|vm| vm.name.contains("workers")).unwrap();
     control.set_vm_state(&old.moid, "disconnected").await.unwrap();
-    // As remediation does it.
+    // Like remediation.
     let machines = story.list("Machine").await;
     let machine = name(machines.iter().find(|machine| name(machine).contains("workers")).unwrap());
     story.api("Machine").delete(&machine, &kube::api::DeleteParams::default()).await.unwrap();
@@ -222,7 +222,8 @@ async fn a_node_that_is_deleted_meanwhile_goes_when_it_is_back(story: &Story) {
         .await;
     story
         .wait_for("its successor runs", CLUSTER, || async {
-            // A Machine that is being deleted is still one of its MachineSet: no successor comes before its VM is gone.
+            // A Machine that is being deleted still counts for its MachineSet, so its replacement comes only after
+            // its VM is gone.
             let vms = story.list("VirtualMachine").await;
             let serves = |vm: &Value| condition(vm, "Ready").unwrap_or(&Value::Null)["status"] == "True";
             vms.iter()

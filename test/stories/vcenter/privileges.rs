@@ -1,4 +1,4 @@
-//! Each privilege that vCenter's user lacks is named by the object that can't be what it shall, until the user has it.
+//! The vCenter user lacks a privilege. The object that needs it names the privilege until the user has it again.
 
 use kube::ResourceExt;
 use kube::api::DeleteParams;
@@ -14,29 +14,29 @@ const GROUP: &str = "vmoperator.vmware.com/v1alpha1";
 const MACHINE: &str = "VirtualMachine";
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
 const PUBLISH: &str = "VirtualMachinePublishRequest";
-/// Without these there is no session, or nothing to be seen in it: the doctor tells, no object does.
+/// Privileges without which a session isn't possible or doesn't see objects. Only the doctor reports them.
 const OF_SESSIONS: &[&str] = &["System.View", "System.Read"];
-/// A request for a console has no conditions: it says so by an event.
+/// A console request doesn't have conditions, so it reports the missing privilege in an event.
 const BY_EVENT: &[&str] = &["VirtualMachine.Interact.ConsoleInteract"];
 
-/// What a user does that needs the privilege.
+/// A user action that needs the privilege.
 enum Deed {
-    /// Creates a VM with these members of its spec.
+    /// Creates a VM with these spec fields.
     Creates(Value),
-    /// Creates a VM of an image that nobody has used yet.
+    /// Creates a VM from an image that wasn't used yet.
     UsesImage,
-    /// Has a VM that runs, and changes its spec.
+    /// Changes a running VM's spec.
     Changes(Value),
-    /// Has a VM, and deletes it.
+    /// Deletes an existing VM.
     Deletes,
     CreatesPolicy,
-    /// Has a policy, and deletes it.
+    /// Deletes an existing policy.
     DeletesPolicy,
     Publishes,
 }
 
 impl Deed {
-    /// The kind of the object that needs the privilege.
+    /// Returns the object kind that needs the privilege.
     fn kind(&self) -> &'static str {
         match self {
             Self::CreatesPolicy | Self::DeletesPolicy => POLICY,
@@ -95,7 +95,8 @@ fn deeds() -> Vec<(&'static str, Deed)> {
     ]
 }
 
-/// Privileges of calls that the shared site needs no more, or has no object for: here the doctor alone tells of them.
+/// Privileges for calls that don't occur on the shared site any more, or that don't belong to an object. Only the
+/// doctor reports them here.
 const ELSEWHERE: &[&str] = &[
     "ContentLibrary.DownloadSession",
     "ContentLibrary.SyncLibraryItem",
@@ -178,7 +179,7 @@ async fn prepare(story: &Story) {
     story.wait_until_powered_on("privileged-donor").await;
 }
 
-/// Images of which no story has made a machine.
+/// Returns images from which other stories don't create VMs.
 async fn unused_images(story: &Story) -> Vec<String> {
     let images = story.cluster_api("VirtualMachineImage").list(&kube::api::ListParams::default()).await;
     let names = images.unwrap().items.into_iter().map(|image| image.name_any());
@@ -186,7 +187,7 @@ async fn unused_images(story: &Story) -> Vec<String> {
     names.filter(|name| !used.iter().any(|used| name.contains(used))).collect()
 }
 
-/// What is there before the privilege is taken away.
+/// Creates the objects that must exist before the privilege is removed.
 async fn have_before(story: &Story, id: &str, deed: &Deed) {
     match deed {
         Deed::Changes(_) | Deed::Deletes => {
@@ -227,7 +228,7 @@ async fn act(story: &Story, id: &str, deed: &Deed, unused_image: Option<String>)
     (deed.kind(), name)
 }
 
-/// Waits until a condition names the privilege; else what the object says is the error.
+/// Waits until a condition names the privilege. Otherwise returns the object's conditions as the error.
 async fn wait_until_named(story: &Story, kind: &str, name: &str, id: &str) -> Result<(), String> {
     let conditions = async || {
         let object = story.get(kind, name).await.unwrap_or_default();
@@ -246,7 +247,7 @@ async fn wait_until_named(story: &Story, kind: &str, name: &str, id: &str) -> Re
     }
 }
 
-/// With the privilege back, what was asked for is done without anybody's doing.
+/// Waits until the action is completed without further user actions, after the privilege was restored.
 async fn wait_until_done(story: &Story, id: &str, deed: &Deed) {
     let name = name_of(id);
     let ready = |object: &Value, type_: &str| {

@@ -1,4 +1,4 @@
-//! Whose VM is it? Ours is what carries our mark, and nothing else is touched.
+//! A VM belongs to the object whose mark it carries. Other objects can't affect it.
 
 use serde_json::json;
 
@@ -36,9 +36,9 @@ fn an_object_that_moves_to_another_cluster_leaves_its_vm_alone() {
         let before = story.vms_named("mover-vm").await;
         let mark = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
         story.patch("VirtualMachine", "mover-vm", mark).await;
-        // Where the move is broken off here, it is the other operator that does what a spec says.
+        // If the move is interrupted here, the other operator carries out spec changes.
         story.patch("VirtualMachine", "mover-vm", json!({"spec": {"powerState": "poweredOff"}})).await;
-        // A VM made after it shows that the operator has been at work since.
+        // The VM operator creates this VM later, so it has processed the change by then.
         story.apply_object(&PlainVm::named("mover-next").object(&story.namespace)).await;
         story.wait_until_powered_on("mover-next").await;
         assert_eq!(story.vms_named("mover-vm").await[0].power_state, before[0].power_state);

@@ -1,4 +1,4 @@
-//! VirtualMachines that users write, and the kinds beside them.
+//! Stories about VirtualMachines that users write, and about related kinds.
 
 mod identity;
 mod networks;

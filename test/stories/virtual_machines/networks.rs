@@ -1,4 +1,4 @@
-//! NICs on networks of other providers: net-operator's on port groups, NSX's on segments.
+//! A user's VMs get NICs from network providers: net-operator on port groups, and NSX on segments.
 
 use kube::Api;
 use kube::api::DynamicObject;
@@ -20,7 +20,7 @@ fn net_operator_gives_a_nic_its_port_group_mac_and_address() {
             vm["spec"]["vmMetadata"] = json!({"transport": "CloudInit"});
             vm
         };
-        // An error of the provider is reported, and the object that asked for the NIC goes with the VM's.
+        // The provider's error is reported, and the NetworkInterface is deleted with the VM's object.
         story.apply_object(&networked("astray", "nowhere")).await;
         let why = story
             .wait_for_complaint("VirtualMachine", "astray", &["NetworkInterface", "nowhere does not exist"])
@@ -57,7 +57,7 @@ fn net_operator_gives_a_nic_its_port_group_mac_and_address() {
 fn nsx_gives_a_nic_its_segment_mac_and_address() {
     story("segment", |story| async move {
         story.prepare_namespace("best-effort-xsmall").await;
-        // A VM operator that has no network of its own asks NSX, and for now nobody answers.
+        // Without a configured network, the VM operator uses NSX, which doesn't respond at first.
         let second = SecondCluster::start(&story, &[("Network", None), ("StackID", Some("segment"))]).await;
         second
             .apply(&json!({
@@ -105,7 +105,8 @@ fn nsx_gives_a_nic_its_segment_mac_and_address() {
     });
 }
 
-/// The object that asks for a NIC names its network and its VM, and outlives a VirtualMachine that moves away.
+/// Checks that the NIC request names its network and VM. It doesn't have an owner reference, so it survives if the
+/// VirtualMachine moves away.
 fn assert_requested(interface: &Value, vm: &Value, spec: &Value) {
     assert_eq!(&interface["spec"], spec);
     let metadata = &interface["metadata"];
@@ -113,7 +114,7 @@ fn assert_requested(interface: &Value, vm: &Value, spec: &Value) {
     assert_eq!(metadata["ownerReferences"], Value::Null);
 }
 
-/// The NIC is what the provider's status says: in vCenter, in the guest and in the VirtualMachine.
+/// Checks that the NIC matches the provider's status in vCenter, in the guest and in the VirtualMachine.
 async fn assert_connected(
     story: &Story,
     vms: &Api<DynamicObject>,

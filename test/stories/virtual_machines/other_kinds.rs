@@ -1,5 +1,5 @@
-//! Kinds beside VirtualMachine and TanzuKubernetesCluster: a resource policy, a service, a publish request, a console request,
-//! and what new clusters inherit.
+//! A user creates other objects: a resource policy, a service, a publish request, a console request, and the defaults
+//! for new clusters.
 
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
@@ -53,7 +53,7 @@ fn object(story: &Story, kind: &str, spec: &Value) -> Value {
     })
 }
 
-/// Waits for what `seen` finds in the object called `beside`.
+/// Waits until `seen` returns a value for the object `beside`.
 async fn wait_for_object(
     story: &Story,
     kind: &str,
@@ -117,7 +117,7 @@ async fn assert_console_answered(story: &Story) {
     assert_eq!(*label, answered["metadata"]["uid"]);
 }
 
-/// Its default is what clusters of VMware's releases get anyway: stories that run beside this one see no difference.
+/// Its default matches what clusters from VMware's releases get anyway, so concurrent stories aren't affected.
 #[test]
 fn the_configuration_of_the_service_is_one_and_checked() {
     story("service-configuration", |story| async move {
@@ -152,7 +152,8 @@ fn the_configuration_of_the_service_is_one_and_checked() {
     });
 }
 
-/// Who deploys gcm's other kinds alone has clusters that inherit nothing, and not a program that never is ready.
+/// An administrator deploys gcm without the configuration kind. Clusters don't inherit settings, and gcm still
+/// becomes ready.
 #[test]
 fn gcm_is_ready_where_the_kind_of_its_configuration_is_not_served() {
     story("no-configuration", |story| async move {

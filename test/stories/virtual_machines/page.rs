@@ -1,4 +1,4 @@
-//! The VM of docs/virtual-machines.md: its commands are run, and what vCenter has is compared.
+//! A user runs the commands in docs/virtual-machines.md, and vCenter contains the VM that the page describes.
 
 use serde_json::{Value, json};
 use sim::control::{FirstClassDisk, InventoryVm};
@@ -44,7 +44,7 @@ fn a_machine_is_made_by_hand_as_the_page_says() {
     });
 }
 
-/// The calls so far that change something of the VM.
+/// Returns the mutating calls for the VM so far.
 async fn list_calls(story: &Story) -> Vec<String> {
     let calls = story.shared.control().journal().await.unwrap().into_iter();
     calls.filter(|call| call.object == "web").map(|call| call.method).collect()
@@ -56,14 +56,14 @@ async fn web_vm(story: &Story) -> InventoryVm {
     vms.remove(0)
 }
 
-/// The disk of the VM's claim: there, whatever becomes of the VM.
+/// Returns the disk for the VM's claim, which exists independently of the VM.
 async fn claimed_disk(story: &Story) -> FirstClassDisk {
     let claim = story.get("PersistentVolumeClaim", "web-data").await.unwrap();
     let disks = story.shared.control().disks().await.unwrap();
     disks.into_iter().find(|disk| claim["spec"]["volumeName"] == disk.name.as_str()).unwrap()
 }
 
-/// The guest's metadata has the address of the Secret.
+/// Checks that the guest's metadata contains the address in the Secret.
 async fn assert_address_in_metadata(story: &Story, vm: &InventoryVm) {
     let keys = story.shared.control().guestinfo(&vm.moid).await.unwrap();
     let metadata: Value = serde_saphyr::from_slice(&decode(&keys, "guestinfo.metadata")).unwrap();

@@ -1,4 +1,4 @@
-//! Operations in vCenter that do not go on: the VirtualMachine says why, and so does its deletion.
+//! A vCenter operation is blocked by a question. The user sees it on the VirtualMachine, during a deletion too.
 
 use kube::api::DeleteParams;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! VirtualMachines and the kinds beside them that can't work are refused at once, by the definition or by admission.
+//! A user writes invalid VirtualMachines and related kinds. The CRD schema or admission refuses them.
 
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::harness::story::{SOON, Story, assert_contains, merge, story};
 
 const CONFIG: &str = r#"{"configMapName": "a", "secretName": "b"}"#;
 
-/// The rule, the spec's member and its value, and what the refusal must say.
+/// The rule, the spec field and its value, and the words in the refusal.
 const VIRTUAL_MACHINES: &[(&str, &str, &str, &[&str])] = &[
     ("rule_1_one_source_of_metadata", "vmMetadata", CONFIG, &["cannot be specified simultaneously"]),
     ("rule_2_image_required", "imageName", r#""""#, &["spec.imageName"]),
@@ -106,7 +106,7 @@ const VIRTUAL_MACHINES: &[(&str, &str, &str, &[&str])] = &[
     ("identity", "biosUUID", r#""nonsense""#, &["spec.biosUUID"]),
 ];
 
-/// As [`VIRTUAL_MACHINES`], of other kinds: the rule, the kind, the whole spec.
+/// Like [`VIRTUAL_MACHINES`], for other kinds: the rule, the kind, the whole spec, and the words in the refusal.
 const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     (
         "class_memory_step",
@@ -223,7 +223,7 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ),
 ];
 
-/// The rule, what is changed of a VM that is on, and what the refusal must say; nothing: it is accepted.
+/// The rule, the change to a powered-on VM, and the words in the refusal. Without words, the change is accepted.
 const CHANGES: &[(&str, &str, &[&str])] = &[
     ("image", r#"{"imageName": "other"}"#, &["imageName: field is immutable"]),
     ("storage_class", r#"{"storageClass": "gold"}"#, &["storageClass: field is immutable"]),
@@ -280,7 +280,7 @@ fn what_a_virtual_machine_may_not_be_is_refused() {
     });
 }
 
-/// Which disks an image has is known once it is deployed, so the object's condition says so, and no VM is created.
+/// An image's disks are known only after it is deployed, so the cause is in a condition, and the VM isn't created.
 async fn waits_for_a_disk_of_the_image(story: &Story) {
     story.apply_object(&with_root_disk(story, "keyed", 2007)).await;
     story.wait_for_complaint("VirtualMachine", "keyed", &["deviceKey 2007", "the image has only 2000"]).await;
@@ -288,7 +288,7 @@ async fn waits_for_a_disk_of_the_image(story: &Story) {
     story.delete("VirtualMachine", "keyed", SOON).await;
 }
 
-/// The disk that grows is a file of the VM's own, so the next VM of the image is created as before.
+/// The VM's grown disk is a separate file, so the next VM from this image can be created.
 async fn grows_the_disk_of_the_image(story: &Story) {
     story.apply_object(&with_root_disk(story, "grown", 2000)).await;
     let vm = story.wait_until_powered_on("grown").await;
@@ -300,7 +300,7 @@ async fn grows_the_disk_of_the_image(story: &Story) {
     story.delete("VirtualMachine", "after", SOON).await;
 }
 
-/// A VM whose image's disk of this key is to have 40 GiB.
+/// Returns a VM that sets the image's disk with this key to 40 GiB.
 fn with_root_disk(story: &Story, name: &str, key: i32) -> Value {
     let mut vm = PlainVm::named(name).object(&story.namespace);
     let disk = json!({ "deviceKey": key, "capacity": { "ephemeral-storage": "40Gi" } });
@@ -332,7 +332,7 @@ async fn may_not_change(story: &Story) {
     story.delete("VirtualMachine", "fixed", SOON).await;
 }
 
-/// Makes an object of which nothing is made in vCenter.
+/// Creates a paused object, which doesn't affect vCenter.
 async fn create(
     story: &Story,
     kind: &str,

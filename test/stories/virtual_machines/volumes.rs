@@ -1,5 +1,5 @@
-//! Claims of VMs: attached in order before a VM runs, detached before it goes, and never lost.
-//! Disks of the image that become a VM's own.
+//! A user's VMs use claims, which are attached in order before the VM runs, detached before it is destroyed, and
+//! never lost. Image disks can become a VM's own.
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
         create_claim(&story, "data", CLASS).await;
         story.apply_object(&with_claims(&story, "bearer", &["data", "logs"])).await;
 
-        // The second claim does not exist: the first is attached, and the VM waits, off.
+        // The second claim doesn't exist. The first is attached, and the VM waits powered off.
         let why =
             story.wait_for_complaint("VirtualMachine", "bearer", &["Volume logs", "can't be attached"]).await;
         assert_contains(&why, &["VolumesNotAttached", "persistentvolumeclaims", "not found"]);
@@ -43,7 +43,7 @@ fn claims_are_attached_in_order_and_outlive_their_machine() {
         assert_eq!(vm["status"]["volumes"][1]["diskUUID"], logs.disk_uuid.as_str());
         assert_eq!((logs.vm.as_str(), logs.capacity_mib), (data.vm.as_str(), 64));
 
-        // What leaves the spec is taken off while the VM runs.
+        // A volume that is removed from the spec is detached while the VM runs.
         let volumes = with_claims(&story, "bearer", &["data"])["spec"]["volumes"].clone();
         story.patch("VirtualMachine", "bearer", json!({"spec": {"volumes": volumes}})).await;
         wait_until_detached(&story, "logs").await;
@@ -103,7 +103,7 @@ fn a_machine_whose_object_moves_away_and_back_keeps_its_volumes_and_its_nic() {
         assert_eq!(network_interface(&story).await, nic);
         assert_eq!(disk_of(&story, "kept").await, disk);
 
-        // The object comes back as it went: without a status, and as another one to the API server.
+        // The object comes back without a status and with a new UID.
         let mut back = object;
         back["metadata"]["annotations"] =
             json!({"virtualmachine.vmoperator.vmware.com/first-boot-done": "true"});
@@ -161,7 +161,7 @@ fn a_machine_that_asks_for_it_rests_on_no_template_and_runs_on() {
         };
         let vm = ("VirtualMachine", "independent");
         story.wait_for_object("its disks are promoted", SOON, vm, are_promoted).await;
-        // Once it is done, its own word is taken back, and nothing else.
+        // Finally, only the VM operator's own note about the template is removed.
         let done = story
             .wait_for("its template is noted no more", SOON, || async {
                 let calls = story.shared.control().journal().await.expect("a journal");
@@ -182,7 +182,7 @@ fn with_claims(story: &Story, name: &str, claims: &[&str]) -> Value {
     vm
 }
 
-/// A storage class whose claims vSphere CSI serves.
+/// Creates a storage class that vSphere CSI serves.
 async fn create_storage_class(story: &Story, name: &str, mode: &str) {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
@@ -195,7 +195,7 @@ async fn create_claim(story: &Story, name: &str, class: &str) {
     story.apply_object(&small_claim(&story.namespace, name, class)).await;
 }
 
-/// The disk that a claim became.
+/// Waits until the claim is bound, and returns its disk.
 async fn disk_of(story: &Story, claim: &str) -> FirstClassDisk {
     story
         .wait_for(&format!("claim {claim} is bound to a disk"), SOON, || async {
@@ -216,7 +216,7 @@ async fn wait_until_detached(story: &Story, claim: &str) {
         .await;
 }
 
-/// Deletes a claim; its disk goes with it, as the storage class says.
+/// Deletes a claim and waits until its disk is deleted, as the storage class says.
 async fn delete_claim(story: &Story, claim: &str, disk: &str) {
     story.delete("PersistentVolumeClaim", claim, SOON).await;
     story
@@ -227,21 +227,21 @@ async fn delete_claim(story: &Story, claim: &str, disk: &str) {
         .await;
 }
 
-/// Who an attachment is, and whether it stays.
+/// Returns the UID, deletion timestamp and status of an attachment.
 async fn attachment(story: &Story, name: &str) -> (Value, Value, Value) {
     let there = story.get("CnsNodeVmAttachment", name).await.expect("an attachment");
     let metadata = &there["metadata"];
     (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
 }
 
-/// Which object stands for the NIC, whether it stays, and which MAC and address it has.
+/// Returns the UID, deletion timestamp and status of the NIC's object. The status contains its MAC and IP addresses.
 async fn network_interface(story: &Story) -> (Value, Value, Value) {
     let there = story.get("NetworkInterface", "workload-network-mover").await.expect("an interface");
     let metadata = &there["metadata"];
     (metadata["uid"].clone(), metadata["deletionTimestamp"].clone(), there["status"].clone())
 }
 
-/// The object goes as a moved one does, and garbage collection has taken what belonged to it.
+/// Deletes the object as a move does, and waits until garbage collection has removed its dependents.
 async fn move_away(story: &Story, vm: &Value) {
     let owner = json!({
         "apiVersion": vm["apiVersion"], "kind": vm["kind"],

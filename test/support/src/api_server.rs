@@ -1,4 +1,4 @@
-//! An API server of one closure, for tests of what is sent.
+//! A fake API server that calls a closure, and records requests.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// One request as it arrived.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// `GET`, `PATCH` and the like.
+    /// The method, such as `GET` or `PATCH`.
     pub method: String,
-    /// Path with query.
+    /// The path with the query.
     pub path: String,
-    /// The document that came with it, or null.
+    /// The JSON body, or null.
     pub body: Value,
 }
 
 impl Request {
-    /// Method and path without query.
+    /// Returns method and path, without the query.
     pub fn line(&self) -> String {
         format!("{} {}", self.method, self.path.split('?').next().unwrap_or_default())
     }
 }
 
-/// A client of a server that answers with `reply`'s status and document, and the requests it got.
+/// Returns a client for a server that answers with the status and document from `reply`, and the recorded requests.
 pub fn server(
     reply: impl Fn(&Request) -> (u16, Value) + Send + Sync + 'static,
 ) -> (Client, Arc<Mutex<Vec<Request>>>) {
@@ -51,7 +51,7 @@ pub fn server(
     (Client::new(service, "default"), requests)
 }
 
-/// The API server's refusal with this code and reason.
+/// Returns the API server's error response with this code and reason.
 pub fn refusal(code: u16, reason: &str) -> (u16, Value) {
     let status = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "message": reason, "reason": reason, "code": code

@@ -1,8 +1,8 @@
-//! cert-manager: the Go sources of a program that runs its controllers, which stories build as the other programs of the site.
+//! Go sources for a program that runs cert-manager's controllers. Stories build it like the site's other programs.
 
 use include_dir::{Dir, include_dir};
 
-/// The sources.
+/// The Go sources.
 pub static SOURCES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/certmanager");
-/// The module whose folder has the definitions, in `deploy/crds`.
+/// The Go module that contains the CRDs, in `deploy/crds`.
 pub const MODULE: &str = "github.com/cert-manager/cert-manager";

@@ -1,6 +1,6 @@
-//! Keys for requests of web consoles, and the private key of the first ones. They have no other use; `openssl genrsa 2048` generated them.
+//! Keys for web console requests, and the private key for the first ones. They are only for tests; `openssl genrsa 2048` generated them.
 
-/// Lines `modulus=` and `private=` of the private key, then PEM texts of public keys, each after a line `[NAME]`.
+/// The lines `modulus=` and `private=` of the private key, then public keys in PEM, each after a line `[NAME]`.
 pub const TEXT: &str = include_str!("console-keys.txt");
 
 /// Returns the PEM text of a public key: `wrapped` is a key as `openssl rsa -pubout` writes it.

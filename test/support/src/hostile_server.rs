@@ -1,4 +1,4 @@
-//! An HTTPS server that answers every request as an attacker chose, whatever it is asked.
+//! An HTTPS server that gives hostile answers, regardless of the request.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -15,37 +15,38 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-/// The most bytes of a request's head that are read.
+/// The maximum size, in bytes, of a request head.
 const MAX_HEAD: usize = 64 << 10;
 
-/// An answer to a request.
+/// A hostile answer to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// These bytes, with a complete head. The connection stays open.
+    /// A complete answer. The connection stays open.
     Whole(Vec<u8>),
-    /// The first bytes, with the beginning of a head, and then the others again and again, for as long as the client reads.
+    /// The beginning of an answer, and a part that is repeated for as long as the client reads.
     Endless(Vec<u8>, Vec<u8>),
 }
 
 impl Answer {
-    /// A body of JSON.
+    /// Returns an answer with a JSON body.
     pub fn json(body: &[u8]) -> Self {
         Self::whole("content-type: application/json\r\n", body)
     }
 
-    /// A body with further headers, each of which ends with CRLF.
+    /// Returns an answer with more headers, each of which ends with CRLF.
     pub fn whole(headers: &str, body: &[u8]) -> Self {
         let head = format!("HTTP/1.1 200 OK\r\n{headers}content-length: {}\r\n\r\n", body.len());
         Self::Whole([head.as_bytes(), body].concat())
     }
 
-    /// A body of JSON without an end: the first bytes, and then the others again and again.
+    /// Returns an endless answer with a JSON body: `first`, then `then` repeatedly.
     pub fn endless_json(first: &str, then: &[u8]) -> Self {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{first}");
         Self::Endless(head.into_bytes(), then.to_vec())
     }
 
-    /// So many bytes of JSON, mostly spaces, which gzip makes a thousandth of.
+    /// Returns a gzip-compressed JSON body that expands to at least this size. It consists of spaces, which gzip compresses to a
+    /// thousandth.
     pub fn gzip(bytes: usize) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         let chunk = vec![b' '; 1 << 20];
@@ -57,33 +58,33 @@ impl Answer {
         Self::whole("content-type: application/json\r\ncontent-encoding: gzip\r\n", &body)
     }
 
-    /// Headers without an end.
+    /// Returns an answer with endless headers.
     pub fn endless_headers() -> Self {
         let line = format!("x-filler: {}\r\n", "x".repeat(1000));
         Self::Endless(b"HTTP/1.1 200 OK\r\n".to_vec(), line.into_bytes())
     }
 
-    /// A redirect to this URL.
+    /// Returns a redirect to this URL.
     pub fn redirect(url: &str) -> Self {
         let head = format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n");
         Self::Whole(head.into_bytes())
     }
 }
 
-/// An HTTPS server that answers requests with these answers in turn. It ends when it is dropped.
+/// An HTTPS server that gives these answers in turn. It stops on drop.
 pub struct HostileServer {
     answered: Arc<AtomicUsize>,
     serving: JoinHandle<()>,
 }
 
 impl HostileServer {
-    /// Serves at `address`, with this certificate and key (in PEM).
+    /// Starts the server at `address`, with this certificate and key (in PEM).
     ///
     /// # Errors
-    /// The address is in use.
+    /// Returns an error if the address is in use.
     ///
     /// # Panics
-    /// There are no answers.
+    /// Panics if `answers` is empty.
     pub async fn start(
         address: SocketAddr,
         certificate: &[u8],
@@ -96,14 +97,14 @@ impl HostileServer {
         let answered = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&answered);
         let serving = tokio::spawn(async move {
-            // Dropped with the server: answers without an end would outlive it.
+            // Dropping the set ends endless answers, which would outlive the server otherwise.
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 while connections.try_join_next().is_some() {}
                 let (acceptor, answers, count) = (acceptor.clone(), Arc::clone(&answers), Arc::clone(&count));
                 connections.spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
-                        // A client that hangs up has seen enough.
+                        // Errors of clients that disconnect are ignored.
                         let _ = answer_all(stream, &answers, &count).await;
                     }
                 });
@@ -112,7 +113,7 @@ impl HostileServer {
         Ok(Self { answered, serving })
     }
 
-    /// How many requests came so far.
+    /// Returns the number of requests so far.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
@@ -136,7 +137,7 @@ async fn answer_all(
                 return Ok(());
             }
         }
-        // A body that follows is read with the next head, and thrown away.
+        // A request body is read together with the next head, and ignored.
         read.clear();
         let number = count.fetch_add(1, Ordering::Relaxed);
         match &answers[number % answers.len()] {

@@ -1,8 +1,7 @@
-//! Shared parts of the tests of several crates: a vcsim process, an API server of one closure, keys for consoles,
-//! an OpenID Connect provider, cert-manager, waiting with a deadline, and what a process has used.
+//! Shared test code: a vcsim process, fake servers, an OpenID Connect provider, cert-manager, deadlines and process statistics.
 //!
-//! It depends on no controller and not on `kit`, whose unit tests use it.
-// A test that cannot go on fails where it stands.
+//! It doesn't depend on controllers or on `kit`, whose unit tests use it.
+// Test code panics if a test can't continue.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod api_server;

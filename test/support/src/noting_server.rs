@@ -1,4 +1,4 @@
-//! An HTTPS server that notes the head of each request, and serves nothing.
+//! An HTTPS server that records the head of each request, and answers with 503.
 
 use std::io;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// The most bytes of a request's head that are read.
+/// The maximum size, in bytes, of a request head.
 const MAX_HEAD: usize = 64 << 10;
 const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// An HTTPS server with a certificate that no client trusts. It ends when it is dropped.
+/// An HTTPS server with a self-signed certificate. It stops on drop.
 pub struct NotingServer {
     port: u16,
     heads: Arc<Mutex<Vec<String>>>,
@@ -23,10 +23,10 @@ pub struct NotingServer {
 }
 
 impl NotingServer {
-    /// Serves at a free port of loopback.
+    /// Starts the server on a free loopback port.
     ///
     /// # Errors
-    /// There is no free port.
+    /// Returns an error if all ports are in use.
     pub async fn start() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -47,12 +47,12 @@ impl NotingServer {
         Ok(Self { port, heads, serving })
     }
 
-    /// The URL of the server.
+    /// Returns the server's URL.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// The heads of all requests so far, and the errors of connections without one.
+    /// Returns all request heads so far, and the errors of failed TLS handshakes.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().clone()
     }

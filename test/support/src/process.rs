@@ -1,17 +1,17 @@
-//! Child processes that end with a test, and what a process has used, as the kernel counts it.
+//! Child processes that end with a test, and kernel statistics for processes.
 
 use std::fs;
 use std::process::Child;
 use std::time::Duration;
 
-/// Ticks a second of the times in `/proc/PID/stat`; every Linux says 100.
+/// Clock ticks per second in `/proc/PID/stat`: 100 on every Linux.
 const TICKS: u64 = 100;
 
-/// A child process that is killed when this is dropped.
+/// A child process that is killed on drop.
 pub struct KilledChild(pub Child);
 
 impl KilledChild {
-    /// Kills the process, and waits until it is gone.
+    /// Kills the process, and waits until it has ended.
     pub fn kill(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -24,26 +24,26 @@ impl Drop for KilledChild {
     }
 }
 
-/// Processor time of the process so far; zero if it is gone.
+/// Returns the processor time that a process has used, or zero if it is gone.
 pub fn cpu(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may hold anything, so that fields are counted from its closing bracket.
+    // The process name may contain any character, so fields are counted after its closing bracket.
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
     Duration::from_millis((ticks(11) + ticks(12)) * 1000 / TICKS)
 }
 
-/// Resident memory of the process now, MiB.
+/// Returns the current resident memory in MiB.
 pub fn resident(pid: u32) -> f64 {
     status_field(pid, "VmRSS:")
 }
 
-/// Resident memory of the process that no file backs, MiB: without its executable.
+/// Returns the resident memory in MiB that isn't backed by a file, such as the executable.
 pub fn anonymous(pid: u32) -> f64 {
     status_field(pid, "RssAnon:")
 }
 
-/// The maximum size of the process's data in MiB, as the kernel enforces it; none if it is not limited.
+/// Returns the kernel's limit for the data size in MiB, or `None` if it is unlimited.
 pub fn data_limit(pid: u32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max data size"))?;
@@ -51,12 +51,12 @@ pub fn data_limit(pid: u32) -> Option<u64> {
     Some(bytes >> 20)
 }
 
-/// Resident memory of the process at its peak, MiB.
+/// Returns the peak resident memory in MiB.
 pub fn peak(pid: u32) -> f64 {
     status_field(pid, "VmHWM:")
 }
 
-/// Starts the peak of the process anew.
+/// Resets the peak resident memory.
 pub fn reset_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_process_has_used_something() {
         let me = std::process::id();
-        // Other tests of this process take memory meanwhile.
+        // Other tests in this process allocate memory meanwhile.
         let now = resident(me);
         assert!(now > 1.0 && peak(me) >= now);
         let began = std::time::Instant::now();

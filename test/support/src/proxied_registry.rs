@@ -1,4 +1,4 @@
-//! A registry of one image, which is reached through a proxy with a password and has a certificate of a private authority.
+//! A registry with one image behind a proxy with a password. The registry's certificate comes from a private authority.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,19 +17,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// The registry's name. No name server knows it: only the proxy does.
+/// The registry's hostname. Only the proxy can resolve it.
 pub const HOST: &str = "registry.internal";
-/// The image.
+/// The image reference.
 pub const IMAGE: &str = "registry.internal/team/empty:1";
-/// The user of the proxy and the password, which has characters that URLs and systemd units escape.
+/// The proxy's user and password. It contains characters that must be escaped in URLs and systemd units.
 const USER: &str = "nodes:p%4\"ss";
-/// The user and the password as they stand in a URL.
+/// User and password, escaped for a URL.
 const USER_IN_URL: &str = "nodes:p%254%22ss";
-/// The most bytes of a request's head that are read.
+/// The maximum size, in bytes, of a request head.
 const MAX_HEAD: usize = 64 << 10;
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// The proxy with the registry behind it. It ends when it is dropped.
+/// The proxy and the registry. They stop on drop.
 pub struct ProxiedRegistry {
     address: SocketAddr,
     authority: String,
@@ -38,10 +38,10 @@ pub struct ProxiedRegistry {
 }
 
 impl ProxiedRegistry {
-    /// Starts the proxy at this address of the host, on a port of its own.
+    /// Starts the proxy at this host address, on a free port.
     ///
     /// # Errors
-    /// The host does not have the address.
+    /// Returns an error if the host doesn't have the address.
     pub async fn start(address: IpAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
@@ -52,24 +52,24 @@ impl ProxiedRegistry {
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (seen, acceptor, image) = (Arc::clone(&seen), acceptor.clone(), Arc::clone(&image));
-                // A client that hangs up needs no answer.
+                // Errors of clients that disconnect are ignored.
                 tokio::spawn(async move { drop(forward(stream, &seen, &acceptor, &image).await) });
             }
         });
         Ok(Self { address, authority, connections, serving })
     }
 
-    /// The URL of the proxy, with its password.
+    /// Returns the proxy URL, with the password.
     pub fn proxy(&self) -> String {
         format!("http://{USER_IN_URL}@{}", self.address)
     }
 
-    /// The certificate of the registry's authority, in PEM.
+    /// Returns the registry's CA certificate, in PEM.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The connections that clients with the right password asked for, as `HOST:PORT`.
+    /// Returns the targets of authorized connections, as `HOST:PORT`.
     pub fn connections(&self) -> Vec<String> {
         self.connections.lock().clone()
     }
@@ -81,7 +81,7 @@ impl Drop for ProxiedRegistry {
     }
 }
 
-/// The certificate of an authority, and the configuration of a server that has a certificate of it.
+/// Returns a CA certificate, and the configuration for a server with a certificate from this CA.
 fn certificates() -> (String, ServerConfig) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -95,7 +95,7 @@ fn certificates() -> (String, ServerConfig) {
     (authority, config.with_single_cert(vec![certificate.der().clone()], private).unwrap())
 }
 
-/// Answers one client of the proxy.
+/// Serves one proxy client.
 async fn forward(
     mut stream: TcpStream,
     seen: &Mutex<Vec<String>>,
@@ -128,7 +128,7 @@ async fn forward(
     Ok(())
 }
 
-/// The head of the next request, without a body: neither a proxy's client nor a registry's sends one here.
+/// Reads the head of the next request. The clients here don't send bodies.
 async fn read_head(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<Option<String>> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
@@ -145,7 +145,7 @@ async fn read_head(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Re
     Ok(Some(String::from_utf8_lossy(&read).into_owned()))
 }
 
-/// An image with one layer that has no file.
+/// An image with one empty layer.
 struct Image {
     manifest: Vec<u8>,
     blobs: [Vec<u8>; 2],
@@ -153,7 +153,7 @@ struct Image {
 
 impl Image {
     fn empty() -> Self {
-        // The end of an archive.
+        // An empty tar archive.
         let layer = vec![0; 1024];
         let config = json!({
             "architecture": "amd64", "os": "linux", "config": {"Cmd": ["/nothing"]},

@@ -1,4 +1,4 @@
-//! A vcsim process with one content library, and its control API.
+//! A vcsim process with a content library, and a client for its control API.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,7 +12,7 @@ use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inv
 use crate::process::KilledChild;
 use crate::wait::within;
 
-/// Runs every test of the list on each wire, with a simulator of its own.
+/// Runs each test over both protocols, each time with a new simulator.
 #[macro_export]
 macro_rules! on_both_wires {
     ($($test:ident),* $(,)?) => { $(
@@ -32,12 +32,12 @@ macro_rules! on_both_wires {
     )* };
 }
 
-/// The descriptor of a node image with one disk, `node-disk1.vmdk`: [`empty_disk`].
+/// The OVF descriptor for a node image with one disk, `node-disk1.vmdk`, which contains [`empty_disk`].
 pub const NODE_OVF: &str = include_str!("node.ovf");
 const TOKEN: &str = "control-token";
 const PASSWORD: &str = "not-a-secret-but-treated-as-one";
 
-/// A running simulator; it ends with this value.
+/// A running simulator. It stops on drop.
 pub struct Sim {
     process: KilledChild,
     ready: Json,
@@ -46,11 +46,11 @@ pub struct Sim {
     folder: TempDir,
     binary: PathBuf,
     wire: WireKind,
-    /// Arguments beside the usual ones.
+    /// Additional command line arguments.
     more: &'static [&'static str],
 }
 
-/// The simulator's binary: named by a variable, or from the cache of built tools.
+/// Returns the simulator's path, from `LAYERCAKE_VCSIM` or from the tool cache.
 fn binary() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("LAYERCAKE_VCSIM") {
         return std::fs::canonicalize(named).ok();
@@ -64,7 +64,7 @@ fn binary() -> Option<PathBuf> {
     let vcsim = built.filter(|entry| entry.file_name().to_string_lossy().starts_with("vcsim-"));
     let built = vcsim.filter(|entry| entry.path().join("vcsim").is_file());
     let made = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    // Other trees may have built later ones.
+    // Prefer a build from this source tree: builds from other trees may be newer.
     let best = built.max_by_key(|entry| {
         let (sources, binary) = (entry.path().join("src"), entry.path().join("vcsim"));
         (is_of_this_tree(&sources), made(&binary))
@@ -72,12 +72,12 @@ fn binary() -> Option<PathBuf> {
     Some(best.path().join("vcsim"))
 }
 
-/// Returns true if these sources of a build are the simulator's sources in this tree.
+/// Returns true if a build has the same simulator sources as this source tree.
 fn is_of_this_tree(sources: &Path) -> bool {
     has_same_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sim/vcsim"), sources)
 }
 
-/// Compares the Go sources in a folder and its subfolders with those of a build.
+/// Returns true if a build contains the same Go sources as a folder and its subfolders.
 fn has_same_sources(own: &Path, built: &Path) -> bool {
     let Ok(files) = std::fs::read_dir(own) else { return false };
     files.flatten().all(|file| {
@@ -96,43 +96,43 @@ fn is_source(file: &Path) -> bool {
 }
 
 impl Sim {
-    /// Starts one, to be reached as `LAYERCAKE_WIRE` says (`soap`, else VI/JSON).
+    /// Starts a simulator for the protocol in `LAYERCAKE_WIRE`: `soap`, or VI/JSON by default.
     pub fn start(test: &str) -> Option<Self> {
         let soap = std::env::var("LAYERCAKE_WIRE").is_ok_and(|wire| wire == "soap");
         Self::over(if soap { WireKind::Soap } else { WireKind::ViJson }, test, &[])
     }
 
-    /// Starts one to be reached over VI/JSON.
+    /// Starts a simulator for VI/JSON.
     pub fn over_vijson(test: &str) -> Option<Self> {
         Self::over(WireKind::ViJson, test, &[])
     }
 
-    /// Starts one to be reached over SOAP.
+    /// Starts a simulator for SOAP.
     pub fn over_soap(test: &str) -> Option<Self> {
         Self::over(WireKind::Soap, test, &[])
     }
 
-    /// Starts one with more arguments, to be reached over that wire; `None`, with a line on stderr, where there is no binary.
+    /// Starts a simulator with additional arguments. Returns `None`, and prints a line to stderr, if the binary is missing.
     pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
         Self::offering(&[], &Json::Null, wire, test, more)
     }
 
-    /// Starts one with a library `subscribed`, which fetches what it is asked for from the other one.
+    /// Starts a simulator with a second library, `subscribed`, which fetches items from the first one on demand.
     pub fn with_subscription(test: &str) -> Option<Self> {
         let subscribed = json!({ "name": "subscribed", "subscribes": "layercake" });
         Self::offering(&[subscribed], &Json::Null, WireKind::ViJson, test, &[])
     }
 
-    /// Starts one with the inventory that `govc object.save` wrote into a folder, to be reached over that wire.
+    /// Starts a simulator with an inventory that `govc object.save` wrote into a folder.
     pub fn loading(folder: &Path, wire: WireKind, test: &str) -> Option<Self> {
-        // The arguments of a simulator outlive it: it can be started again.
+        // Restarts need the arguments again, so they must be static.
         let folder: &'static str = Box::leak(folder.to_str()?.to_owned().into_boxed_str());
-        // It has datastores of its own.
+        // The default policy refers to a datastore that a loaded inventory doesn't have.
         let changes = json!({ "storagePolicies": [] });
         Self::offering(&[], &changes, wire, test, Box::leak(Box::new(["--load", folder])))
     }
 
-    /// Starts one that accepts licence agreements by this member of a deployment only, to be reached over VI/JSON.
+    /// Starts a simulator that reads license agreement acceptance only from this deployment field, for VI/JSON.
     pub fn with_eula_member(member: &str, test: &str) -> Option<Self> {
         Self::offering(&[], &json!({ "eulaMember": member }), WireKind::ViJson, test, &[])
     }
@@ -146,11 +146,11 @@ impl Sim {
     ) -> Option<Self> {
         let Some(binary) = binary() else {
             let why = "no vcsim (set LAYERCAKE_VCSIM, or let `layercake up` build the tools)";
-            // Not by println!, which is not shown for tests that pass.
+            // `println!` isn't shown for tests that pass.
             drop(writeln!(std::io::stderr(), "skipped: {test}: {why}"));
             return None;
         };
-        // The control API's client builds no TLS of its own.
+        // The HTTP client for the control API needs a default TLS provider.
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
         let ca = write_inputs(folder.path(), libraries, changes);
@@ -158,42 +158,42 @@ impl Sim {
         Some(Self { process, ready, ca, control: reqwest::Client::new(), folder, binary, wire, more })
     }
 
-    /// Starts one with the upstream PropertyCollector, to be reached over SOAP.
+    /// Starts a simulator with the upstream PropertyCollector, for SOAP.
     ///
-    /// That collector deadlocks with more than one mutating call in flight; see [`Sim::at_once`].
+    /// This collector deadlocks if several mutating calls run at the same time. See [`Sim::at_once`].
     pub fn upstream(test: &str) -> Option<Self> {
         Self::over(WireKind::Soap, test, &["--collector", "upstream"])
     }
 
-    /// How many mutating calls it bears at the same time.
+    /// Returns the maximum number of concurrent mutating calls.
     pub fn at_once(&self) -> usize {
         if self.more.contains(&"upstream") { 1 } else { 20 }
     }
 
-    /// Ends it and starts it anew at the same address, with nothing in it.
+    /// Restarts the simulator at the same address, with its initial inventory.
     pub fn restart(&mut self) {
         let address = self.address();
         self.process.kill();
         (self.process, self.ready) = spawn(&self.binary, self.folder.path(), &address, self.more);
     }
 
-    /// What it printed when it was ready: its addresses, and the morefs of its inventory.
+    /// Returns the JSON that the simulator printed at startup: its addresses, and the managed object IDs in its inventory.
     pub fn ready(&self) -> &Json {
         &self.ready
     }
 
-    /// The certificate to trust (PEM).
+    /// Returns the CA certificate to trust (PEM).
     pub fn certificate(&self) -> &str {
         &self.ca
     }
 
-    /// Host and port that it listens at.
+    /// Returns host and port of the vCenter API.
     pub fn address(&self) -> String {
         let url = self.ready["url"].as_str().unwrap();
         url.trim_start_matches("https://").trim_end_matches("/sdk").to_owned()
     }
 
-    /// What a client of it is configured with.
+    /// Returns the configuration for a client.
     pub fn config(&self) -> Config {
         let address = self.address();
         let (host, port) = address.rsplit_once(':').unwrap();
@@ -208,37 +208,37 @@ impl Sim {
         }
     }
 
-    /// A client that is logged in.
+    /// Returns a client that is logged in.
     pub async fn client(&self) -> Client {
         Client::connect(self.config()).await.unwrap()
     }
 
-    /// The VM folder that tests work in.
+    /// Returns the VM folder for tests.
     pub fn folder(&self) -> MoRef {
         MoRef::folder(self.ready["folder"].as_str().unwrap())
     }
 
-    /// The resource pool that tests work in.
+    /// Returns the resource pool for tests.
     pub fn pool(&self) -> MoRef {
         MoRef::pool(self.ready["resourcePool"].as_str().unwrap())
     }
 
-    /// Its only datacenter.
+    /// Returns the only datacenter.
     pub fn datacenter(&self) -> MoRef {
         MoRef::datacenter(self.ready["datacenter"].as_str().unwrap())
     }
 
-    /// The id of the content library that every simulator has.
+    /// Returns the ID of the default content library.
     pub fn library(&self) -> &str {
         self.library_named("layercake")
     }
 
-    /// The id of a content library.
+    /// Returns a content library's ID.
     pub fn library_named(&self, name: &str) -> &str {
         self.ready["libraries"][name].as_str().unwrap()
     }
 
-    /// A client with an inventory of the folder, complete.
+    /// Returns a complete inventory of the test folder.
     pub async fn inventory(&self) -> Inventory {
         let client = self.client().await;
         let inventory = Inventory::start(client, vec![self.folder()], inventory::Options::default());
@@ -257,42 +257,42 @@ impl Sim {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Reads a resource of the control API.
+    /// Sends GET to the control API.
     pub async fn get(&self, path: &str) -> Json {
         self.ask(reqwest::Method::GET, path, None).await
     }
 
-    /// Posts to the control API.
+    /// Sends POST to the control API.
     pub async fn post(&self, path: &str, body: Json) -> Json {
         self.ask(reqwest::Method::POST, path, Some(body)).await
     }
 
-    /// Puts to the control API.
+    /// Sends PUT to the control API.
     pub async fn put(&self, path: &str, body: Json) {
         self.ask(reqwest::Method::PUT, path, Some(body)).await;
     }
 
-    /// Deletes in the control API.
+    /// Sends DELETE to the control API.
     pub async fn delete(&self, path: &str) {
         self.ask(reqwest::Method::DELETE, path, None).await;
     }
 
-    /// Takes all injected faults back; calls that one of them holds go on.
+    /// Removes all injected faults. Calls that a fault blocks continue.
     pub async fn release(&self) {
         self.ask(reqwest::Method::DELETE, "/v1/faults", None).await;
     }
 
-    /// Sets what the guest of a VM reports.
+    /// Sets the guest information of a VM.
     pub async fn guest(&self, vm: &MoRef, facts: Json) {
         self.ask(reqwest::Method::PUT, &format!("/v1/vms/{}/guest", vm.id()), Some(facts)).await;
     }
 
-    /// Counts requests from zero again.
+    /// Resets the request counters.
     pub async fn forget_requests(&self) {
         self.ask(reqwest::Method::DELETE, "/v1/requests", None).await;
     }
 
-    /// How often a method was called over the wire in use since [`Sim::forget_requests`].
+    /// Returns the number of calls to a method over the current protocol since [`Sim::forget_requests`].
     pub async fn calls(&self, method: &str) -> u64 {
         let requests = self.get("/v1/requests").await;
         let wire = match self.wire {
@@ -302,13 +302,13 @@ impl Sim {
         requests["byWire"][wire][method].as_u64().unwrap_or(0)
     }
 
-    /// How many requests came since [`Sim::forget_requests`], whatever they were.
+    /// Returns the number of all requests since [`Sim::forget_requests`].
     pub async fn total(&self) -> u64 {
         self.get("/v1/requests").await["total"].as_u64().unwrap()
     }
 }
 
-/// Everything the process reads, with more libraries and with these members of the spec; returns the certificate to trust.
+/// Writes all input files of the process. `changes` overrides fields of the spec. Returns the CA certificate to trust.
 fn write_inputs(folder: &Path, libraries: &[Json], changes: &Json) -> String {
     let path = |name: &str| folder.join(name);
     let ca = write_certificate(&path("cert.pem"), &path("key.pem"));
@@ -333,7 +333,7 @@ fn write_inputs(folder: &Path, libraries: &[Json], changes: &Json) -> String {
     ca
 }
 
-/// Starts the process and waits for its one line.
+/// Starts the process, and waits until it prints its JSON line.
 fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (KilledChild, Json) {
     let mut process = Command::new(binary)
         .args(["--listen", listen, "--control", "127.0.0.1:0", "--stdin-exit"])
@@ -365,7 +365,7 @@ fn write_secret(path: &Path, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-/// The smallest disk that the simulator's import reads: a sparse header and a descriptor.
+/// Returns the smallest disk that the simulator can import: a sparse header and a descriptor.
 pub fn empty_disk() -> Vec<u8> {
     let mut disk = b"KDMV".to_vec();
     let words =

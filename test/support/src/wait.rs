@@ -1,11 +1,11 @@
-//! Waiting for something, but not for ever.
+//! Waits with a deadline.
 
 use std::time::Duration;
 
-/// How often [`poll`] looks.
+/// The interval at which [`poll`] calls its function.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What was waited for did not come in time.
+/// The error if a deadline expires.
 #[derive(Debug, thiserror::Error)]
 #[error("not within {deadline:?}: {what}")]
 pub struct TooLate {
@@ -28,9 +28,9 @@ pub async fn in_time<T>(
     tokio::time::timeout(deadline, future).await.map_err(|_| TooLate::new(what, deadline))
 }
 
-/// Looks a few times a second, until `look` finds something or the deadline is over.
+/// Calls `look` a few times a second, until it returns a value or the deadline expires.
 ///
-/// A look that has begun is awaited to its end.
+/// A call that has begun is always awaited.
 pub async fn poll<T, F>(what: &str, deadline: Duration, mut look: impl FnMut() -> F) -> Result<T, TooLate>
 where
     F: Future<Output = Option<T>>,
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// Waits a minute for a future; then the test fails.
+/// Waits up to a minute for a future, and panics after that.
 pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     in_time(what, Duration::from_mins(1), future).await.unwrap_or_else(|late| panic!("{late}"))
 }

@@ -1,4 +1,4 @@
-//! Kills programs while clusters and bootstrap clusters are created, and counts the damage.
+//! Kills programs while clusters and bootstrap clusters are created, and counts lost, duplicated and orphaned VMs.
 
 use std::path::Path;
 use std::process::ExitCode;

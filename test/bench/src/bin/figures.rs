@@ -1,4 +1,4 @@
-//! Writes the table of docs/performance.md, and keeps the figures of programs that do not keep them themselves.
+//! Generates the table in docs/performance.md, and stores figures for programs that don't have `--figures`.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use bench::figures::{self, Figures, KeepFlags, Keeper, Sources};
 use clap::{Parser, Subcommand};
 use serde_json::Value;
 
-/// What is kept of the report of `layercake up -o json`, besides its milestones.
+/// The figures to store from a `layercake up -o json` report, besides its milestones.
 const UP: &Sources = &[
     ("stackSeconds", "/stack/seconds"),
     ("seconds", "/clusters/0/seconds"),
@@ -70,7 +70,7 @@ fn print_page(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns what keeps figures, by default in the repository's file.
+/// Returns the [`Keeper`] for these flags. The default file is the repository's.
 fn keeper(keep: KeepFlags) -> Result<Keeper> {
     let figures = keep.figures.or_else(|| Some(PathBuf::from(figures::FILE)));
     KeepFlags { figures, ..keep }.keeper()?.context("no file keeps the figures")
@@ -96,7 +96,7 @@ fn keep_up(keeper: &Keeper) -> Result<()> {
     keeper.keep_values("up", values)
 }
 
-/// Reads `KEY=NUMBER`.
+/// Parses `KEY=NUMBER`.
 fn figure(text: &str) -> Result<(String, f64), String> {
     let read = text.split_once('=').and_then(|(key, value)| Some((key.to_owned(), value.parse().ok()?)));
     read.ok_or_else(|| format!("{text:?} is not KEY=NUMBER"))

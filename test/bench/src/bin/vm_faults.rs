@@ -1,4 +1,4 @@
-//! What the VM operator survives.
+//! Kills the VM operator, refuses its calls, and checks that it recovers.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the VM operator takes to know N virtual VMs that are there already.
+//! Measures the time and memory that the VM operator needs to start with N existing virtual VMs.
 
 use std::process::ExitCode;
 

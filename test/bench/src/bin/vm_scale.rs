@@ -1,4 +1,4 @@
-//! What N virtual VMs cost, beside the least that they can cost.
+//! Compares the cost of N virtual VMs with a bare client.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Starts of bootstrap clusters: the first one, and another one with a cluster.
+//! Starts bootstrap clusters: a new one, and a stopped one that manages a cluster.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,27 +17,27 @@ use super::cluster_run::Outcome;
 use super::command::User;
 use super::environment::NAMESPACE;
 
-/// The user of the simulated vCenter, and the file with the password.
+/// The user name for the simulated vCenter, and the password file below the home folder.
 const VCENTER_USER: &str = "administrator@vsphere.local";
 const PASSWORD: &str = ".local/state/layercake/site/password";
-/// The bootstrap cluster with a cluster, and the cluster.
+/// The bootstrap cluster that manages a cluster, and that cluster's name.
 const KEPT: &str = "kept";
 const CLUSTER: &str = "edge";
-/// The time in which processes end, or are started again.
+/// The time within which processes end or are restarted.
 const SETTLED: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A user of bootstrap clusters, with a simulated site.
+/// A user with bootstrap clusters and a simulated site.
 pub struct Bootstrap {
     folder: TempDir,
     user: User,
     control: ControlApi,
-    /// The VMs of the cluster, by name.
+    /// The cluster's VMs: instance UUIDs by name.
     vms: BTreeMap<String, String>,
 }
 
 impl Bootstrap {
-    /// Starts the site, and a bootstrap cluster with a cluster.
+    /// Starts the site and the bootstrap cluster [`KEPT`], and creates a cluster with two VMs.
     pub async fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let user = User::new(folder.path())?;
@@ -60,7 +60,7 @@ impl Bootstrap {
         Ok(bootstrap)
     }
 
-    /// Starts a bootstrap cluster, with a process killed at the case's write, and the same command once more.
+    /// Starts a bootstrap cluster while a process is killed at the case's write, then runs the same command again.
     pub async fn run_start(&self, step: Step, number: usize, case: Option<&Case>) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         let name = if step == Step::Restart { KEPT.to_owned() } else { format!("b{number}") };
@@ -105,7 +105,7 @@ impl Bootstrap {
         }
         for program in ["etcd", "kube-apiserver", "gcm", "capw", "vmop"] {
             let mut count = 0;
-            // A killed program is started again.
+            // A killed program is restarted.
             let one = plane::wait::poll(SETTLED, POLL_INTERVAL, async || {
                 let all = processes(&self.state(name));
                 count = all.iter().filter(|process| *process == program).count();
@@ -142,7 +142,7 @@ impl Bootstrap {
         Ok(())
     }
 
-    /// Deletes the cluster and stops everything. Returns descriptions of everything that is left.
+    /// Deletes the cluster and stops everything. Describes each leftover VM, file and process.
     pub async fn stop(self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         self.must(&["delete", CLUSTER, "-n", NAMESPACE, "--bootstrap", KEPT].map(str::to_owned)).await?;
@@ -179,7 +179,7 @@ impl Bootstrap {
         self.user.run(step, &args, case).await
     }
 
-    /// Runs a command that must succeed; returns what it prints.
+    /// Runs a command that must succeed, and returns its output.
     async fn must(&self, args: &[String]) -> Result<String> {
         let finished = self.run(Step::Start, args, None).await?;
         ensure!(finished.ok, "{}: {}", args.join(" "), finished.errors);
@@ -193,7 +193,7 @@ impl Bootstrap {
     }
 }
 
-/// Ends the processes in the background of a run that was interrupted. Their guards end what they have started.
+/// Kills the background processes that an interrupted run leaves. Their guards stop the processes that they started.
 impl Drop for Bootstrap {
     fn drop(&mut self) {
         let state = self.folder.path().join(".local/state/layercake");
@@ -210,7 +210,7 @@ impl Drop for Bootstrap {
     }
 }
 
-/// The names of the processes that have a path in the folder as an argument.
+/// Returns the names of all processes that have an argument with a path in the folder.
 fn processes(folder: &Path) -> Vec<String> {
     let folder = format!("{}/", folder.display());
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! The cases: which program is killed at which write.
+//! Cases: which program is killed at which write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,12 +23,12 @@ pub enum Step {
 }
 
 impl Step {
-    /// The steps of a run with a cluster, in order.
+    /// The steps that a cluster run goes through, in order.
     pub const OF_CLUSTER: [Self; 3] = [Self::Apply, Self::Scale, Self::Delete];
-    /// The steps of bootstrap clusters. Each is a run.
+    /// The steps that start a bootstrap cluster. Each is a separate run.
     pub const OF_BOOTSTRAP: [Self; 2] = [Self::Start, Self::Restart];
 
-    /// Its name in cases.
+    /// Returns the step's name in case names.
     pub fn name(self) -> &'static str {
         match self {
             Self::Apply => "apply",
@@ -40,25 +40,22 @@ impl Step {
     }
 }
 
-/// A kind of write of a program.
+/// A kind of write that a program makes in a step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Write {
-    /// The program.
     pub program: &'static str,
-    /// The step.
     pub step: Step,
-    /// The API server or vCenter.
+    /// The receiver: the API server or vCenter.
     pub side: Side,
-    /// Verb and resource, or method.
+    /// Verb and resource for the API server, or the vCenter method.
     pub what: String,
 }
 
-/// A program that is killed at the first write of a step.
+/// A program that is killed at a step's first write of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Case {
-    /// The write.
     pub write: Write,
-    /// Before or after it.
+    /// Before or after the write.
     pub point: ParkPoint,
 }
 
@@ -73,13 +70,13 @@ impl fmt::Display for Case {
     }
 }
 
-/// All cases of the writes.
+/// Returns two cases per write: before and after it.
 pub fn of(writes: &BTreeSet<Write>) -> Vec<Case> {
     let points = [ParkPoint::Before, ParkPoint::After];
     writes.iter().flat_map(|write| points.map(|point| Case { write: write.clone(), point })).collect()
 }
 
-/// Distributes cases to runs that have at most one case of each step.
+/// Distributes the cases over runs with at most one case per step.
 pub fn runs(cases: Vec<Case>) -> Vec<Vec<Case>> {
     let mut by_step: BTreeMap<Step, Vec<Case>> = BTreeMap::new();
     for case in cases {

@@ -1,4 +1,4 @@
-//! One cluster that is created, scaled and deleted, with at most one fault in each step.
+//! Creates, scales and deletes one cluster, with at most one fault in each step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use super::environment::{CLASS, Environment, NAMESPACE, STORAGE, Watched};
 use super::killer::COMMAND;
 use crate::proxy::injections::{ParkPoint, Side};
 
-/// A step that takes longer is stuck.
+/// The timeout per step.
 const TIMEOUT: Duration = Duration::from_mins(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// The time in which controllers finish after the cluster has its state.
+/// The time that controllers get to finish after the cluster has reached its state.
 const SETTLED: Duration = Duration::from_secs(20);
-/// The kinds of which nothing of a cluster may be left.
+/// The kinds that are checked for leftover objects after a cluster is deleted.
 const KINDS: [(&str, &str, &str); 9] = [
     ("cluster.x-k8s.io", "v1beta2", "Cluster"),
     ("cluster.x-k8s.io", "v1beta2", "Machine"),
@@ -33,20 +33,19 @@ const KINDS: [(&str, &str, &str); 9] = [
     ("", "v1", "Secret"),
 ];
 
-/// The result of a run.
+/// The result of one run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The writes of our programs.
+    /// The writes that our programs made.
     pub writes: BTreeSet<Write>,
-    /// The cases whose fault happened.
+    /// The cases whose fault was injected.
     pub injected: Vec<Case>,
-    /// Descriptions of the findings.
+    /// Descriptions for the findings.
     pub wrong: Vec<String>,
-    /// The findings by kind.
     pub findings: Findings,
 }
 
-/// The numbers of findings.
+/// Counts by kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Findings {
     pub lost: usize,
@@ -55,7 +54,7 @@ pub struct Findings {
     pub stuck: bool,
 }
 
-/// Creates, scales and deletes a cluster, up to the last step.
+/// Creates, scales and deletes a cluster. Stops after the step `last`.
 pub async fn run_cluster(
     environment: &Environment,
     name: &str,
@@ -85,7 +84,7 @@ pub async fn run_cluster(
         let mut fault = std::pin::pin!(fault);
         let mut work = std::pin::pin!(work);
         let mut arrived = false;
-        // The fault is there before the step begins, as both are polled in order.
+        // The select is biased, so the fault is in place before the step begins.
         let (begun, halted) = loop {
             tokio::select! {
                 biased;
@@ -116,15 +115,16 @@ pub async fn run_cluster(
     Ok(outcome)
 }
 
-/// The result of the command of a step.
+/// The result when a step's command has succeeded.
 #[derive(Default)]
 struct Begun {
     killed: bool,
     writes: BTreeSet<Write>,
 }
 
-/// Runs the command of a step until it succeeds: webhooks do not answer while their program is dead, and the releases of the
-/// library may not be there yet. The first time it is killed at the case's write.
+/// Runs the step's command until it succeeds: webhooks don't respond while their program is dead, and the library's
+/// releases may not exist yet. If the case is about the command itself, the first attempt is killed at the case's
+/// write.
 async fn begin(
     environment: &Environment,
     clusters: &Api<TanzuKubernetesCluster>,
@@ -155,7 +155,7 @@ async fn begin(
             case = None;
             return Ok(None);
         }
-        // The command that was killed may have deleted it.
+        // The killed command may already have deleted the cluster.
         let is_deleted = step == Step::Delete && clusters.get_opt(name).await?.is_none();
         anyhow::Ok((finished.ok || is_deleted).then_some(()))
     });
@@ -177,7 +177,7 @@ fn cluster(name: &str) -> Value {
     })
 }
 
-/// Waits for the end of a step. Returns the last state if it does not come.
+/// Waits until the step is done. After a timeout, returns the last observed state.
 async fn wait_until_done(
     clusters: &Api<TanzuKubernetesCluster>,
     name: &str,
@@ -208,7 +208,7 @@ fn is_ready(status: &Value) -> bool {
     conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }
 
-/// Kills the program at its write, and starts it again.
+/// Waits until the program is parked at its write, then kills and restarts it.
 async fn inject(environment: &Environment, case: &Case) -> Result<()> {
     let Write { program, side, what, .. } = &case.write;
     let watched = environment.programs.iter().find(|watched| watched.name == *program);
@@ -220,7 +220,7 @@ async fn inject(environment: &Environment, case: &Case) -> Result<()> {
                 ParkPoint::After => FaultKind::ParkAnswer,
             };
             environment.control.plant(&Fault::once(what, kind)).await?;
-            // If the call does not come, the step ends first, and drops this future.
+            // If the call isn't made, the step ends first and drops this future.
             let held = plane::wait::poll(2 * TIMEOUT, POLL_INTERVAL / 4, async || {
                 let faults = environment.control.faults().await?;
                 let mut faults = faults["faults"].as_array().into_iter().flatten();
@@ -253,7 +253,7 @@ async fn note_writes(environment: &Environment, step: Step, outcome: &mut Outcom
     Ok(())
 }
 
-/// Checks the VMs and the objects of a cluster after a step. Controllers have a moment to finish.
+/// Checks the cluster's VMs and objects after a step. Controllers have [`SETTLED`] to finish.
 async fn check(environment: &Environment, name: &str, step: Step, outcome: &mut Outcome) -> Result<()> {
     let wanted = match step {
         Step::Apply => 2,
@@ -277,7 +277,6 @@ async fn check(environment: &Environment, name: &str, step: Step, outcome: &mut 
     Ok(())
 }
 
-/// A kind of finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     Lost,
@@ -306,7 +305,7 @@ async fn find_faults(environment: &Environment, name: &str, wanted: usize) -> Re
     Ok(found)
 }
 
-/// Compares the VMs in vCenter with the Machines of a cluster that is to have this number of nodes.
+/// Compares the VMs in vCenter with the Machines, for a cluster with `wanted` nodes.
 fn compare(vms: &[InventoryVm], machines: &BTreeSet<String>, wanted: usize) -> Vec<(Count, String)> {
     let mut found = Vec::new();
     let names: BTreeSet<_> = vms.iter().map(|vm| vm.name.clone()).collect();

@@ -1,4 +1,4 @@
-//! `layercake`, run by a user with a home folder of their own.
+//! Runs `layercake` as a user with a separate home folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,24 +14,24 @@ use super::cases::{Case, Step, Write};
 use super::killer::{self, COMMAND, FAULT, KILLED, NOTES, PROGRAMS};
 use crate::proxy::injections::Side;
 
-/// A command that takes longer is stuck.
+/// The timeout per command.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A user.
+/// A user with a separate home folder.
 pub struct User {
     home: PathBuf,
     executable: PathBuf,
-    /// The number of commands so far.
+    /// The number of commands run so far.
     commands: AtomicUsize,
 }
 
-/// The result of a command.
+/// A command's result.
 pub struct Finished {
-    /// True if it succeeded.
+    /// True if the command succeeded.
     pub ok: bool,
     /// True if a process killed itself at the given write.
     pub killed: bool,
-    /// The writes of the command and of the processes that it started.
+    /// The writes that the command and its child processes made.
     pub writes: BTreeSet<Write>,
     /// Standard output.
     pub output: String,
@@ -40,23 +40,23 @@ pub struct Finished {
 }
 
 impl User {
-    /// A user with this home folder. This program is `layercake` there.
+    /// Creates a user with this home folder. Links or copies the current executable to `layercake` in it.
     pub fn new(home: &Path) -> Result<Self> {
         let executable = home.join(COMMAND);
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
-        // The folder may be on another disk.
+        // A hard link fails if the folder is on another file system.
         fs::hard_link(&exe, &executable).or_else(|_| fs::copy(&exe, &executable).map(drop))?;
         Ok(Self { home: home.to_owned(), executable, commands: AtomicUsize::new(0) })
     }
 
-    /// A file of the user.
+    /// Returns a file path in the home folder.
     pub fn path(&self, name: &str) -> String {
         self.home.join(name).display().to_string()
     }
 
-    /// Runs a command, with a process killed at the case's write.
+    /// Runs a command while a process is killed at the case's write.
     pub async fn run(&self, step: Step, args: &[&str], fault: Option<&Case>) -> Result<Finished> {
-        // Processes in the background keep the file of the command that started them.
+        // Background processes keep writing to the notes file that their command got.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let notes = self.home.join(format!("notes-{number}"));
         fs::write(&notes, "")?;
@@ -68,7 +68,7 @@ impl User {
             command.env(FAULT, killer::fault(write.program, &write.what, *point));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Processes in the background have files of their own for what they print.
+        // Background processes write their output to separate files, so the pipes close.
         let output = tokio::time::timeout(TIMEOUT, command.output()).await;
         let output = output.with_context(|| format!("{args:?} takes more than {TIMEOUT:?}"))??;
         let (mut writes, mut killed) = (BTreeSet::new(), false);

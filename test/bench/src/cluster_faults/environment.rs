@@ -17,21 +17,18 @@ use super::command::User;
 use crate::proxy::ApiProxy;
 use crate::testbed::{find_tools, namespace_object};
 
-/// The namespace of the clusters.
+/// The namespace that contains the clusters.
 pub const NAMESPACE: &str = "dev";
-/// The class of the nodes, and their StorageClass.
+/// The nodes' VM class and StorageClass.
 pub const CLASS: &str = "best-effort-small";
 pub const STORAGE: &str = "gold";
-/// The policy of the simulated vCenter.
+/// The storage policy ID in the simulated vCenter.
 const POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
 
-/// One of our programs, and the proxy through which it writes.
+/// One of our programs, and the proxy through which it accesses the API server.
 pub struct Watched {
-    /// Its name.
     pub name: &'static str,
-    /// The process.
     pub program: Running,
-    /// The way to the API server.
     pub proxy: ApiProxy,
 }
 
@@ -49,7 +46,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Starts everything.
+    /// Starts the control plane, the site and our programs.
     pub async fn start() -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let tools = find_tools().await?;
@@ -79,22 +76,22 @@ impl Environment {
         }
         let user = User::new(plane.stack().folder())?;
         let environment = Self { guard, plane, site, programs, control, user };
-        // The VM operator checks it, so it has to run.
+        // The VM operator's webhook checks the binding, so the VM operator must already run.
         plane::apply(&environment.client(), &class_binding(CLASS, NAMESPACE)).await?;
         Ok(environment)
     }
 
-    /// A client with all rights.
+    /// Returns a client with all permissions.
     pub fn client(&self) -> Client {
         self.plane.client()
     }
 
-    /// The file of an administrator's kubeconfig.
+    /// Returns the administrator's kubeconfig path.
     pub fn kubeconfig(&self) -> String {
         self.plane.kubeconfig().display().to_string()
     }
 
-    /// Ends everything.
+    /// Stops everything.
     pub async fn stop(self) -> Result<()> {
         let Self { guard, plane, site, .. } = self;
         site.leave();
@@ -106,7 +103,8 @@ impl Environment {
     }
 }
 
-/// Starts a program that knows the API server by its proxy only. A killed one does not wait for its own lease.
+/// Starts a program that accesses the API server only through a proxy. Leader election is off, so a restarted program
+/// doesn't wait for its old lease.
 async fn start_program(plane: &Plane, name: &'static str, exe: &std::path::Path) -> Result<Watched> {
     let deployment = components::config::manifests(name)?.deployment.context("it has no Deployment")?;
     let account = format!("system:serviceaccount:{}:{}", deployment.namespace, deployment.service_account);
@@ -118,7 +116,7 @@ async fn start_program(plane: &Plane, name: &'static str, exe: &std::path::Path)
         .arg("--leader-elect=false");
     let program = match name {
         "gcm" => program.arg("--nodes-pull-images"),
-        // Simulated guests serve on loopback what they report of a network.
+        // Simulated guests report network addresses, but they serve on loopback.
         "vmop" => program.arg("--probe-address-map=10.0.0.0/8=127.0.0.0/8"),
         _ => program,
     };

@@ -1,4 +1,4 @@
-//! A program that notes its writes to API servers, and kills itself at one of them.
+//! Makes a program record its writes to API servers, and kill itself at one such write.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,30 +16,30 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::proxy::call::ApiCall;
 use crate::proxy::injections::ParkPoint;
 
-/// The file in which writes are noted, one in each line: the program, a tab, and verb and resource.
+/// The environment variable that names the notes file. Each line is a program, a tab, and verb and resource.
 pub const NOTES: &str = "CLUSTER_FAULTS_NOTES";
-/// The write at which a process kills itself, as [`fault`] formats it.
+/// The environment variable with the write at which a process kills itself, as [`fault`] formats it.
 pub const FAULT: &str = "CLUSTER_FAULTS_FAULT";
-/// The note of a process that kills itself.
+/// The note that a process leaves before it kills itself.
 pub const KILLED: &str = "killed";
 
-/// The command itself.
+/// The command name.
 pub const COMMAND: &str = "layercake";
-/// The process of a bootstrap cluster.
+/// The bootstrap cluster process.
 pub const SERVE: &str = "layercake bootstrap serve";
 
-/// The span of a client around a request.
+/// The span that the client opens around a request.
 const SPAN: &str = "HTTP";
 
-/// The value of [`FAULT`].
+/// Formats a value for [`FAULT`].
 pub fn fault(program: &str, what: &str, point: ParkPoint) -> String {
     format!("{program}\t{what}\t{point:?}")
 }
 
-/// The programs that note their writes.
+/// The programs that record their writes.
 pub const PROGRAMS: [&str; 5] = [COMMAND, SERVE, "gcm", "capw", "vmop"];
 
-/// Has this process note its writes and kill itself, if the environment says so. `args` are its arguments.
+/// Makes this process record its writes and kill itself, if [`NOTES`] and [`FAULT`] say so. `args` are its arguments.
 pub fn start(args: &[OsString]) {
     let Some(notes) = std::env::var_os(NOTES) else { return };
     let name = args.first().and_then(|name| Path::new(name).file_name()).and_then(|name| name.to_str());
@@ -57,20 +57,20 @@ struct Killer {
     fault: Option<String>,
 }
 
-/// The verb and resource of a request, which are kept with its span.
+/// A request's verb and resource, stored in its span.
 struct Writes(String);
 
 impl Killer {
     fn note(&self, what: &str) {
         let file = File::options().create(true).append(true).open(&self.notes);
         let line = format!("{}\t{what}\n", self.program);
-        // Without its notes the case counts as missed.
+        // Without the note, the case counts as missed.
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 
     fn kill_at(&self, what: &str, point: ParkPoint) {
         let is_fault = self.fault.as_deref() == Some(&fault(self.program, what, point));
-        // One that is started again goes on.
+        // The restarted program must not kill itself again.
         let was_killed = || std::fs::read_to_string(&self.notes).is_ok_and(|notes| notes.contains(KILLED));
         if is_fault && !was_killed() {
             self.note(KILLED);
@@ -95,7 +95,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Killer {
         }
     }
 
-    // The status of the answer.
+    // The client records the response status here.
     fn on_record(&self, id: &Id, _: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(Writes(what)) = span.extensions().get() {
@@ -104,7 +104,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Killer {
     }
 }
 
-/// The fields of a span that describe its request.
+/// The span fields that describe the request.
 #[derive(Default)]
 struct Request {
     method: String,
@@ -122,7 +122,7 @@ impl Visit for Request {
 }
 
 impl Request {
-    /// Returns the verb and resource of a request that changes an object.
+    /// Returns the verb and resource if the request changes an object.
     fn written(&self) -> Option<String> {
         let request = http::Request::builder().method(self.method.as_str()).uri(self.url.as_str());
         let (parts, ()) = request.body(()).ok()?.into_parts();

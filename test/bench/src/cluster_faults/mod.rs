@@ -1,8 +1,8 @@
-//! Kills a program at a write while a cluster is created, scaled or deleted, or a bootstrap cluster is started.
+//! Kills a program at a write while a cluster is created, scaled or deleted, or while a bootstrap cluster starts.
 //!
-//! A case is a program, a kind of write, and a step. The program is killed before or after its first such write in the step. Runs
-//! without faults list the cases. Afterwards each run with a cluster has one case of each step, and each start of a bootstrap
-//! cluster has one case.
+//! A case is a program, a kind of write, and a step. The program is killed before or after its first such write in
+//! the step. Clean runs list the cases. Each later cluster run then covers at most one case per step, and each
+//! bootstrap cluster start covers one case.
 
 mod bootstrap;
 mod cases;
@@ -52,26 +52,25 @@ pub struct Flags {
     pub commit: String,
 }
 
-/// The sum of a run.
+/// The report: counts and findings, summed over all runs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClusterFaultReport {
-    /// The cases that the runs without faults have listed.
+    /// All cases that the clean runs listed.
     pub cases: usize,
-    /// Faults that were injected.
+    /// Injected faults.
     pub injected: usize,
-    /// Cases whose write did not come.
+    /// Cases whose write didn't happen.
     pub missed: usize,
-    /// VMs of Machines that vCenter does not have.
+    /// Machines whose VM is missing in vCenter.
     pub lost: usize,
-    /// VMs with the identity of another.
+    /// VMs with another VM's identity.
     pub duplicated: usize,
-    /// VMs and objects that belong to nothing.
+    /// VMs and objects without an owner.
     pub orphaned: usize,
-    /// Runs that did not finish.
+    /// Runs that didn't finish.
     pub stuck: usize,
-    /// The findings, each with its case.
+    /// The findings, each prefixed with its case.
     pub failures: Vec<String>,
-    /// The duration.
     pub seconds: f64,
 }
 
@@ -84,7 +83,7 @@ impl ClusterFaultReport {
 
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if a report of this process has a finding.
+/// Returns true if [`run`] found a failure in this process.
 pub fn failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
@@ -98,7 +97,7 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Runs the cases that the flags choose.
+/// Runs the cases that the flags select.
 pub async fn run(flags: Flags) -> Result<ClusterFaultReport> {
     let began = Instant::now();
     let results = match &flags.results {
@@ -127,7 +126,7 @@ pub async fn run(flags: Flags) -> Result<ClusterFaultReport> {
     Ok(report)
 }
 
-/// The results so far.
+/// The report so far, with the flags and the results file.
 struct Sum<'a> {
     flags: &'a Flags,
     results: Option<File>,
@@ -135,7 +134,7 @@ struct Sum<'a> {
 }
 
 impl Sum<'_> {
-    /// The chosen ones of all cases; none if they are only to be listed.
+    /// Returns the cases that the flags select. With `--list`, logs them and returns an empty list.
     fn choose(&mut self, all: Vec<Case>) -> Vec<Case> {
         let flags = self.flags;
         let of_steps = |case: &Case| flags.steps.is_empty() || flags.steps.contains(&case.write.step);
@@ -154,7 +153,7 @@ impl Sum<'_> {
         chosen
     }
 
-    /// Adds a run with these cases.
+    /// Adds one run's outcome, and appends it to the results file.
     fn add(&mut self, cases: &[Case], outcome: &Outcome, seconds: f64) -> Result<()> {
         let Outcome { wrong, injected, findings, .. } = outcome;
         let report = &mut self.report;
@@ -178,8 +177,8 @@ impl Sum<'_> {
     }
 }
 
-/// Runs all cases with clusters of one site. Returns the cases whose write did not come: those of the first cluster of a site, whose
-/// images become releases and templates.
+/// Runs all cluster cases on one site. Returns the cases whose write didn't happen: a site makes releases and
+/// templates from its images only for its first cluster.
 async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<Vec<Case>> {
     let clean = run_cluster(environment, "clean", &[], Step::Delete).await?;
     anyhow::ensure!(clean.wrong.is_empty(), "a run without faults: {}", clean.wrong.join("; "));
@@ -198,7 +197,7 @@ async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<Ve
     Ok(once)
 }
 
-/// Runs each of these cases on a site of its own, up to its step.
+/// Runs each case on a new site, up to the case's step.
 async fn run_once(cases: &[Case], sum: &mut Sum<'_>) -> Result<()> {
     for (number, case) in cases.iter().enumerate() {
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! A testbed for faults: a proxy before the API server, guests that report addresses, namespaces to run in.
+//! A testbed for faults: an API server proxy, guests that report addresses, and namespaces for the runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,33 +26,33 @@ use crate::proxy::ApiProxy;
 use crate::testbed::{Testbed, WebhookCalls, WireFlag, namespace_object};
 use crate::vms::node_image;
 
-/// Who the VM operator is to the API server.
+/// The user that the proxy impersonates for the VM operator.
 const ACCOUNT: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
-/// The kinds whose objects hold something of vCenter.
+/// The kinds whose objects own objects in vCenter.
 pub const KINDS: [&str; 2] = ["VirtualMachine", "VirtualMachineSetResourcePolicy"];
-/// What the image's template is called in every environment.
+/// The image template's canonical name. The real name differs between environments.
 const TEMPLATE: &str = "template";
-/// Where vCenter puts VMs that it finds on hosts.
+/// The folder into which vCenter puts VMs that it discovers on hosts.
 const DISCOVERED: &str = "Discovered virtual machine";
-/// In every guest's data; it must appear in no log.
+/// A marker in each guest's data. It must not appear in a log.
 pub const MARKER: &str = "LAYERCAKE-SECRET-MARKER-6f1d";
 
-/// A running testbed in which things go wrong.
+/// A running testbed for faults.
 pub struct Environment {
     pub testbed: Testbed,
-    /// What stands between its API server and the VM operator.
+    /// The proxy between the VM operator and the API server.
     pub proxy: ApiProxy,
     pub vmop: Running,
-    /// A second one, which asks for no lease.
+    /// A second VM operator that runs without leader election.
     pub second_vmop: Running,
-    /// Disks that are not the VM operator's.
+    /// Disks that don't belong to the VM operator.
     pub disks: ForeignDisks,
-    /// Secrets that were found in objects and events.
+    /// Counts secrets that were found in objects and events.
     pub leaks: Cell<u64>,
-    /// The name of the image's template here.
+    /// The image template's name in this environment.
     template: RefCell<Option<String>>,
     guests: Guests,
-    /// Who attaches volumes.
+    /// The simulated storage provider that attaches volumes.
     storage: Storage,
 }
 
@@ -64,16 +64,16 @@ impl Drop for Guests {
     }
 }
 
-/// A namespace with a folder of its own.
+/// A namespace with its own vCenter folder.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     pub name: String,
-    /// Id of the folder in vCenter.
+    /// The folder ID in vCenter.
     pub folder: String,
 }
 
 impl Environment {
-    /// Starts everything; the VM operator is left dead.
+    /// Starts everything. Both VM operators are stopped at first.
     pub async fn start(wire: WireFlag, level: &str) -> Result<Self> {
         let testbed = Testbed::start(&[]).await?;
         let proxy = ApiProxy::start(testbed.client(), ACCOUNT).await?;
@@ -104,13 +104,13 @@ impl Environment {
         })
     }
 
-    /// Objects of a kind of ours in a namespace.
+    /// Returns an API for a VM operator kind in a namespace.
     pub fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.testbed.client(), namespace, &api_resource(kind))
     }
 
-    /// The name of an object of vCenter that is the same in every environment: ids of library items, names of templates,
-    /// and those of folders that are being removed differ.
+    /// Returns a name for the vCenter object that is the same in all environments. Library item IDs, template names
+    /// and the names that folders get during removal differ.
     pub fn canonical_name(&self, object: &str) -> String {
         if object.starts_with('/') {
             return String::new();
@@ -125,7 +125,7 @@ impl Environment {
         TEMPLATE.to_owned()
     }
 
-    /// The name of the object in this environment; none where any is meant.
+    /// Returns the object's name in this environment, or `None` if any object matches.
     pub fn local_name(&self, object: &str) -> Option<String> {
         match object {
             "" => None,
@@ -134,7 +134,7 @@ impl Environment {
         }
     }
 
-    /// A namespace with its folder, its classes and a guest's data.
+    /// Creates a namespace with a folder, class bindings and a Secret with guest data.
     pub async fn create_namespace(&self, name: &str) -> Result<Namespace> {
         let vcenter = self.testbed.vcenter();
         let folder = self.testbed.control().make_folder(&vcenter.folder, name).await?;
@@ -159,7 +159,8 @@ impl Environment {
         Ok(Namespace { name: name.to_owned(), folder })
     }
 
-    /// Removes all that a namespace has here and in vCenter, whatever state it is in; the VM operator is dead meanwhile.
+    /// Deletes all objects in the namespace from the API server and vCenter, whatever their state. The VM operator
+    /// must not run meanwhile.
     pub async fn clear_namespace(&self, namespace: &Namespace) -> Result<()> {
         for kind in KINDS {
             remove_objects(&self.api(kind, &namespace.name)).await?;
@@ -203,7 +204,7 @@ impl Environment {
         Ok(())
     }
 
-    /// All secrets, plain and in base64: bootstrap data, passwords, tokens of all sessions.
+    /// Returns all secrets, plain and in base64: bootstrap data, passwords, and all session tokens.
     pub async fn secrets(&self) -> Result<Vec<String>> {
         let vcenter = self.testbed.vcenter();
         let plain = [MARKER.to_owned(), vcenter.password()?];
@@ -212,7 +213,7 @@ impl Environment {
         Ok(plain.into_iter().chain(encoded).chain([vcenter.control_token()?]).chain(tokens).collect())
     }
 
-    /// The API server's latest resource version.
+    /// Returns the API server's latest resource version.
     pub async fn resource_version(&self) -> Result<String> {
         let api = Api::<k8s_openapi::api::core::v1::Namespace>::all(self.testbed.client());
         let list = api.list_metadata(&ListParams::default().limit(1)).await?;
@@ -237,7 +238,7 @@ where
     Ok(())
 }
 
-/// Removes the object and its finalizers.
+/// Removes the object's finalizers and deletes it.
 async fn remove_object<K: Clone + Debug + DeserializeOwned>(api: &Api<K>, name: &str) -> Result<()> {
     let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.is_not_found());
     let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -253,15 +254,15 @@ async fn remove_object<K: Clone + Debug + DeserializeOwned>(api: &Api<K>, name: 
     Ok(())
 }
 
-/// A kind of `vmoperator.vmware.com`.
+/// Returns the `ApiResource` for a `vmoperator.vmware.com` kind.
 pub fn api_resource(kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("vmoperator.vmware.com", "v1alpha1", kind))
 }
 
-/// Reports an address for every VM that is powered on, once a boot.
+/// Reports one address per boot for each powered-on VM.
 async fn report_addresses(control: ControlApi) {
     let mut since = None;
-    // A restored vCenter gives ids a second time.
+    // A restored vCenter reuses IDs.
     let mut booted: HashMap<(String, String), u64> = HashMap::new();
     loop {
         let Ok(vms) = control.vms(since, Duration::from_secs(5)).await else {
@@ -285,7 +286,7 @@ async fn report_addresses(control: ControlApi) {
     }
 }
 
-/// A client's objects of one kind, by name.
+/// Lists a kind's objects by name.
 pub async fn list_objects(client: &Client, kind: &str, namespace: &str) -> Result<HashMap<String, Value>> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &api_resource(kind));
     let list = api.list(&ListParams::default()).await?;

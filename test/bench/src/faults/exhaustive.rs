@@ -1,4 +1,5 @@
-//! Every write that a clean run makes, with the VM operator killed at it; every event, held back; old views.
+//! Runs one case per write or event in a clean run: kills the VM operator at each write, delays each event, and shows
+//! old views.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,26 +16,26 @@ use super::state::CanonicalState;
 use crate::proxy::injections::{CaseKey, ParkPoint, Side};
 use crate::vms::node_image;
 
-/// How many steps an old view lies back.
+/// The number of steps by which an old view lags behind.
 const BACK: [usize; 3] = [1, 2, 4];
 
 const CLEAN: [&str; 2] = ["clean-0", "clean-1"];
 
-/// Which cases are run.
+/// Selects the cases to run.
 #[derive(Clone, Debug, Default)]
 pub struct CaseSelection {
-    /// Only this one: its number, or its key.
+    /// Only the case with this number, or the cases with this key.
     pub write: Option<String>,
-    /// Only so many, spread over all.
+    /// The number of cases to run, evenly spread over all.
     pub sample: Option<usize>,
-    /// Only those of this part.
+    /// Only the cases in this part.
     pub part: Option<CasePart>,
 }
 
-/// A part of all cases: the same ones each time, since a case belongs to a part by its name.
+/// One part of all cases. A hash of the case selects its part, so parts are the same in each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CasePart {
-    /// From 1.
+    /// The part number, from 1.
     number: u64,
     of: u64,
 }
@@ -59,27 +60,27 @@ impl CasePart {
     }
 }
 
-/// The same number for the same value, each time.
+/// Returns a hash that is stable across runs.
 fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What the clean runs of all environments have shown.
+/// All cases that the clean runs yield.
 struct KnownCases {
     cases: Vec<FaultCase>,
-    /// ApiWrites and events of every clean run.
+    /// The writes and events that happened in every clean run.
     always: BTreeSet<CaseKey>,
 }
 
-/// What the clean runs of one environment have come to, and how often they had each write and event.
+/// One environment's clean runs: the end states, and how often each write and event occurred.
 struct CleanRuns {
     wanted: Vec<CanonicalState>,
     times: BTreeMap<CaseKey, usize>,
 }
 
-/// Runs all cases, shared out among the environments.
+/// Runs all selected cases, distributed over the environments.
 pub async fn run_exhaustive(
     environments: &[Environment],
     selection: &CaseSelection,
@@ -103,7 +104,7 @@ pub async fn run_exhaustive(
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// The clean runs of one environment.
+/// Runs the workload without faults, [`CLEAN`] times, and checks that all runs reach the same end state.
 async fn run_clean(environment: &Environment) -> Result<CleanRuns> {
     let mut wanted: Option<Vec<CanonicalState>> = None;
     let mut times = BTreeMap::new();
@@ -113,7 +114,7 @@ async fn run_clean(environment: &Environment) -> Result<CleanRuns> {
         if let Some((wrong, _)) = wrong {
             bail!("{name} came to another end: {}", wrong.join("; "));
         }
-        // The library has many images, of which one is needed.
+        // The library contains many images, but the workload uses only one.
         let wanted_key =
             |key: &CaseKey| !key.what.contains("virtualmachineimages") || key.object == node_image();
         for key in writes.into_iter().chain(events).filter(wanted_key) {
@@ -124,7 +125,7 @@ async fn run_clean(environment: &Environment) -> Result<CleanRuns> {
     Ok(CleanRuns { wanted: wanted.unwrap_or_default(), times })
 }
 
-/// Every case that the clean runs give rise to, in an order that is the same each time.
+/// Derives all cases from the clean runs, in a stable order.
 fn derive_cases(seen: &[CleanRuns]) -> KnownCases {
     let mut times = BTreeMap::new();
     for (key, here) in seen.iter().flat_map(|seen| &seen.times) {
@@ -151,7 +152,8 @@ fn cases_of(key: &CaseKey) -> Vec<FaultCase> {
     kinds.into_iter().map(|kind| FaultCase { key: key.clone(), kind }).collect()
 }
 
-/// The numbers of the cases to be run. A key that the clean runs did not have this time has its cases nevertheless.
+/// Returns the selected cases by index. If the selected key didn't occur in the clean runs, its cases are added to
+/// `all`.
 fn select_cases(all: &mut Vec<FaultCase>, selection: &CaseSelection) -> Result<Vec<usize>> {
     if let Some(write) = &selection.write {
         if let Ok(number) = write.parse::<usize>() {
@@ -183,7 +185,7 @@ async fn run_case(
     let always = known.always.contains(&case.key);
     let log = environment.vmop.log();
     let from = std::fs::metadata(log).map_or(0, |found| found.len());
-    // A write that did not come may come another time: not everything has one order.
+    // Not all writes come in a fixed order, so a write that was missed may occur in a second attempt.
     let mut ran = RunOutcome::default();
     for attempt in 0..if always { 2 } else { 1 } {
         ran = run_workload(environment, &format!("run-{number}-{attempt}"), Some(case), Some(wanted)).await?;

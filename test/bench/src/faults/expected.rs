@@ -1,39 +1,38 @@
-//! The VMs of a trial: what users want of each, what was done to it, and what is expected of it in the end.
+//! A trial's VMs: their desired state, the events that affected them, and the expected outcome.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::workload::{claimed_volume, condition, module_member, own_volume, vm_object};
 
-/// The kind of a VM.
 pub const VM: &str = "VirtualMachine";
 const LOST: &str = "VirtualMachineLost";
 pub const ON: &str = "poweredOn";
 pub const OFF: &str = "poweredOff";
-/// A power state; a VM that is off does not get there.
+/// The suspended power state. A VM that is powered off can't reach it.
 pub const SUSPENDED: &str = "suspended";
 
-/// What the users want of a VM, and what was done to it.
+/// A VM's desired state, and the events that affected it.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "any of them may have been done, whatever else was")]
 pub struct Expected {
-    /// The power state that was asked for last.
+    /// The power state that was requested last.
     pub power: &'static str,
-    /// A restart was asked for.
+    /// A user requested a restart.
     pub restarted: bool,
     pub deleted: bool,
-    /// It was destroyed behind everybody's back.
+    /// The VM was destroyed in vCenter.
     pub destroyed: bool,
-    /// When somebody attached a disk to it in vCenter.
+    /// The time at which a foreign disk was attached to the VM in vCenter.
     pub disk_attached: Option<Instant>,
-    /// Somebody destroyed its volume there and hung a disk of his own into its place.
+    /// The VM's volume was destroyed in vCenter and replaced by a foreign disk.
     pub disk_swapped: bool,
-    /// vCenter was restored, and may have forgotten what became of it.
+    /// vCenter was restored from a backup and may have lost the VM's events.
     pub history_forgotten: bool,
 }
 
 impl Expected {
-    /// Nothing was done to it yet.
+    /// Returns the expectation for a new VM in this power state.
     pub fn new(power: &'static str) -> Self {
         Self {
             power,
@@ -47,22 +46,23 @@ impl Expected {
     }
 }
 
-/// The name of the VM of this number.
+/// Returns the VM name for this number.
 pub fn vm_name(number: usize) -> String {
     format!("m-{number:02}")
 }
 
-/// Whether a module keeps the VM apart from others.
+/// Returns true if the VM belongs to a cluster module, which keeps its members on separate hosts.
 pub fn is_module_member(number: usize) -> bool {
     number % 4 == 2
 }
 
-/// Whether the VM has a volume by a claim.
+/// Returns true if the VM has a volume from a claim.
 pub fn has_claim(number: usize) -> bool {
     number % 8 == 3
 }
 
-/// A VM of this number: half of them lie in the policy's folder, most have a guest's data, some have volumes.
+/// Returns the VM object for this number. Half the VMs use the policy's folder, two thirds have guest data, and some
+/// have volumes.
 pub fn numbered_vm(number: usize, power: &str) -> Value {
     let mut spec = json!({ "powerState": power });
     if number.is_multiple_of(2) {
@@ -79,7 +79,7 @@ pub fn numbered_vm(number: usize, power: &str) -> Value {
     if is_module_member(number) { module_member(object) } else { object }
 }
 
-/// Whether a module has the VM of this number, which somebody may have renamed in vCenter.
+/// Returns true if the module contains the VM, by its original name or by the name it was given in vCenter.
 pub fn is_in_module(module: &str, number: usize) -> bool {
     let (_, members) = module.split_once('[').unwrap_or_default();
     members
@@ -88,12 +88,12 @@ pub fn is_in_module(module: &str, number: usize) -> bool {
         .any(|member| member == vm_name(number) || member == renamed_vm(number))
 }
 
-/// The name that somebody gives the VM of this number in vCenter.
+/// Returns the name that a rename in vCenter gives to the VM.
 pub fn renamed_vm(number: usize) -> String {
     format!("renamed-{number}")
 }
 
-/// What is wrong with a VM's object, given what was wanted and done.
+/// Compares a VM's object with its expected state, and describes the violation, if any.
 pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option<String> {
     let ready = condition(object, "Ready");
     if expected.deleted {
@@ -103,7 +103,7 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
         let reported = reports_lost(ready) || (expected.history_forgotten && ready["reason"] == LOST);
         return (!reported).then(|| format!("{VM} {name} does not say how it was lost: {ready}"));
     }
-    // A VM that never ran and lacks a disk gets another: it may not have come with the clone.
+    // The VM operator adds a missing disk if the VM never ran, because the clone may have been incomplete.
     let has_volumes = || {
         let volumes = object["status"]["volumes"].as_array();
         volumes.is_some_and(|all| !all.is_empty() && all.iter().all(|volume| volume["attached"] == true))
@@ -114,7 +114,7 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
         return (!is_reported).then(|| format!("{VM} {name} does not say that its volume is gone: {ready}"));
     }
     let power = &object["status"]["powerState"];
-    // A VM that is off can't be suspended.
+    // A VM that is powered off can't be suspended, so it may stay off.
     if *power != expected.power && (expected.power == ON || *power != OFF) {
         return Some(format!("{VM} {name} is not {}: {ready}", expected.power));
     }
@@ -127,7 +127,7 @@ pub fn find_violation(name: &str, expected: &Expected, object: &Value) -> Option
     (ready["status"] != "True").then(|| format!("{VM} {name} is not Ready: {ready}"))
 }
 
-/// Whether a condition says that the VM is lost, by which event, when and by whom.
+/// Returns true if the condition says that the VM is lost and names the event, its time and its user.
 fn reports_lost(ready: &Value) -> bool {
     let message = ready["message"].as_str().unwrap_or_default();
     let has_event = message.split_once("Event at 20").is_some_and(|(_, after)| after.contains(" by "));

@@ -1,18 +1,18 @@
-//! What must never be, whatever happened: VMs that are lost, duplicated or orphaned.
+//! Violations that no fault may cause: lost, duplicated and orphaned VMs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 use sim::control::{InventoryModule, InventoryVm};
 
-/// What is wrong, a line each.
+/// The violations, one description each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Objects that say they have a VM, and have none; disks of others that are gone.
+    /// Objects whose VM is gone, VMs whose disk is gone, and foreign disks that are gone.
     pub lost: Vec<String>,
-    /// VMs that are there twice.
+    /// VMs that share a BIOS UUID.
     pub duplicated: Vec<String>,
-    /// What belongs to nothing.
+    /// VMs, cluster modules, files and tasks without an owner.
     pub orphaned: Vec<String>,
 }
 
@@ -21,12 +21,12 @@ impl Findings {
         self.lost.is_empty() && self.duplicated.is_empty() && self.orphaned.is_empty()
     }
 
-    /// Everything that is wrong.
+    /// Returns all violations.
     pub fn all(&self) -> impl Iterator<Item = &String> {
         self.lost.iter().chain(&self.duplicated).chain(&self.orphaned)
     }
 
-    /// Judges an object by the VM that it names.
+    /// Checks that the VM that the object's status names exists and has the object's instance UUID.
     pub fn judge_object(
         &mut self,
         kind: &str,
@@ -47,7 +47,8 @@ impl Findings {
         }
     }
 
-    /// Judges the VMs of a namespace by the instance UUIDs of the objects there; templates are judged by the comparison of states.
+    /// Checks a namespace's VMs against its objects' instance UUIDs (`owners`). Templates are checked when states are
+    /// compared.
     pub fn judge_vms(
         &mut self,
         vms: &[InventoryVm],
@@ -73,25 +74,25 @@ impl Findings {
         }
     }
 
-    /// Judges the cluster modules by those that policies have entered as foreign_folder.
+    /// Checks that each cluster module is recorded by a policy.
     pub fn judge_modules(&mut self, modules: &[InventoryModule], entered: &BTreeSet<String>) {
         let strangers = modules.iter().filter(|module| !entered.contains(&module.id));
         self.orphaned
             .extend(strangers.map(|module| format!("cluster module {} belongs to no policy", module.id)));
     }
 
-    /// Judges disks that were not made with a VM, and are gone.
+    /// Reports foreign disks that are gone.
     pub fn judge_disks(&mut self, destroyed: &[String]) {
         self.lost.extend(destroyed.iter().map(|disk| format!("disk {disk} of somebody else's is destroyed")));
     }
 
-    /// Judges files and tasks that belong to nothing.
+    /// Reports files and tasks that don't belong to an object.
     pub fn judge_orphans(&mut self, orphans: &BTreeSet<String>) {
         self.orphaned.extend(orphans.iter().map(|one| format!("{one} belongs to nothing")));
     }
 }
 
-/// A template that is being made has no mark yet.
+/// Returns true if the VM is a future template. A template isn't marked as one while it is being created.
 fn is_template_to_be(vm: &InventoryVm) -> bool {
     vm.name.starts_with(&crate::vms::node_image())
 }

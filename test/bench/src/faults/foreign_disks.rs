@@ -1,5 +1,5 @@
-//! ForeignDisks that the VM operator did not make: claims' volumes, which the site's storage provider attaches, and what
-//! somebody attaches to a VM in vCenter. Whatever happens to the VM, they are still there afterwards.
+//! Disks that the VM operator did not create: claim volumes, which the site's storage provider attaches, and disks
+//! that are attached to a VM in vCenter. They must survive whatever happens to the VM.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -11,13 +11,13 @@ use kube::{Api, Client};
 use serde_json::json;
 use sim::control::{ControlApi, FirstClassDisk, Inventory, OrphanedFiles};
 
-/// Size of each, MiB.
+/// The disk size in MiB.
 const SIZE: u32 = 64;
 
 pub struct ForeignDisks {
     control: ControlApi,
     datastore: String,
-    /// What somebody has attached to VMs and has to be there, as `datastore/folder`.
+    /// The disks that were attached to VMs in vCenter and must still exist, as `datastore/folder`.
     kept: RefCell<BTreeSet<String>>,
 }
 
@@ -26,7 +26,7 @@ impl ForeignDisks {
         Self { control, datastore: datastore.to_owned(), kept: RefCell::default() }
     }
 
-    /// Attaches a disk of somebody else's to the VM.
+    /// Attaches a new foreign disk to the VM.
     pub async fn attach_disk(&self, vm: &str, folder: &str) -> Result<()> {
         let file = format!("[{}] {folder}/disk.vmdk", self.datastore);
         self.control.attach(vm, &file, SIZE.into()).await?;
@@ -34,7 +34,7 @@ impl ForeignDisks {
         Ok(())
     }
 
-    /// Destroys the VM's last disk and hangs one of somebody else's into its place.
+    /// Destroys the VM's last disk and attaches a foreign disk in its place.
     pub async fn swap_disk(&self, vm: &str, folder: &str) -> Result<()> {
         let file = format!("[{}] {folder}/disk.vmdk", self.datastore);
         self.control.swap_last_disk(vm, &file, SIZE.into()).await?;
@@ -42,7 +42,7 @@ impl ForeignDisks {
         Ok(())
     }
 
-    /// Makes a claim that is bound to a volume of its own.
+    /// Creates a claim that is bound to a new volume.
     pub async fn create_claim(&self, client: &Client, namespace: &str, claim: &str) -> Result<()> {
         let disk = self.control.make_disk(&format!("{namespace}-{claim}"), SIZE.into()).await?;
         let name = format!("{namespace}-{claim}");
@@ -65,18 +65,18 @@ impl ForeignDisks {
         }))?;
         let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), namespace);
         claims.create(&PostParams::default(), &asked).await?;
-        // Nobody binds claims here.
+        // The testbed has no controller that binds claims.
         let bound = Patch::Merge(json!({ "status": { "phase": "Bound" } }));
         claims.patch_status(claim, &PatchParams::default(), &bound).await?;
         Ok(())
     }
 
-    /// The first class disks of all claims.
+    /// Returns the first class disks for all claims.
     pub async fn claim_disks(&self) -> Result<Vec<FirstClassDisk>> {
         Ok(self.control.disks().await?)
     }
 
-    /// Finds those that are gone.
+    /// Returns the foreign disks that no longer exist.
     pub fn find_destroyed(
         &self,
         inventory: &Inventory,
@@ -91,7 +91,7 @@ impl ForeignDisks {
         hung.into_iter().chain(claimed).collect()
     }
 
-    /// Removes all that are attached to no VM.
+    /// Deletes all claim disks, and forgets the attached ones.
     pub async fn clear(&self) -> Result<()> {
         for disk in self.claim_disks().await? {
             self.control.delete_disk(&disk.id).await?;
@@ -103,17 +103,17 @@ impl ForeignDisks {
 
 const THEIRS: &str = "theirs-";
 
-/// The folder of a disk that somebody attaches to the VM of that name.
+/// Returns the foreign disk's folder for the VM with this name.
 pub fn foreign_folder(namespace: &str, name: &str) -> String {
     format!("{THEIRS}{namespace}-{name}")
 }
 
-/// Whether a folder (`datastore/folder`) is that of a disk that somebody has attached to a VM.
+/// Returns true if the folder (`datastore/folder`) contains a disk that was attached to a VM in vCenter.
 pub fn is_foreign_folder(folder: &str) -> bool {
     folder.rsplit('/').next().is_some_and(|name| name.starts_with(THEIRS))
 }
 
-/// `datastore/folder` of `[datastore] folder/name.vmdk`.
+/// Converts `[datastore] folder/name.vmdk` to `datastore/folder`.
 pub fn disk_folder(file: &str) -> Option<String> {
     let (datastore, path) = file.strip_prefix('[')?.split_once("] ")?;
     Some(format!("{datastore}/{}", path.split('/').next()?))

@@ -1,4 +1,5 @@
-//! What the VM operator survives: it is killed, refused, cut off and deceived, and must come to the same end.
+//! Injects faults into the VM operator: kills, refused calls, cut connections and stale views. It must reach the same
+//! end state as without them.
 
 mod environment;
 mod exhaustive;
@@ -70,12 +71,12 @@ pub struct Flags {
 
 static FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a report of this process has a violation.
+/// Returns true if a report in this process contains a violation.
 pub fn failed() -> bool {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// Runs what the flags ask for.
+/// Starts the environments and runs the mode that the flags select.
 pub async fn run(flags: Flags) -> Result<FaultReport> {
     let began = Instant::now();
     let starts = (0..flags.environments.max(1)).map(|_| Environment::start(flags.wire, &flags.log_level));

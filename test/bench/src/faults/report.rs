@@ -1,4 +1,4 @@
-//! What came of all runs.
+//! The report over all runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,58 +7,55 @@ use serde::Serialize;
 
 use super::findings::Findings;
 
-/// The report; all five counts of what must never be are zero if all is well.
+/// The report, with counts. If all runs succeed, `lost`, `duplicated`, `orphaned`, `stuck` and `leaks` are zero.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultReport {
     /// `exhaustive` or `seeded`.
     pub mode: &'static str,
-    /// The wire to vCenter.
     pub wire: &'static str,
-    /// Runs of the workload.
+    /// Workload runs.
     pub trials: u64,
     /// Injected faults by kind.
     pub faults: BTreeMap<String, u64>,
-    /// VMs that are gone and should be there.
+    /// Lost VMs and disks.
     pub lost: u64,
-    /// VMs that are there twice.
+    /// Duplicated VMs.
     pub duplicated: u64,
-    /// What belongs to nothing.
+    /// VMs, cluster modules, files and tasks without an owner.
     pub orphaned: u64,
-    /// Runs that did not come to what a clean run comes to.
+    /// Runs that didn't reach a clean run's end state.
     pub stuck: u64,
-    /// Secrets in logs.
+    /// Secrets found in logs, objects and events.
     pub leaks: u64,
-    /// Cases whose fault was not injected, because the write or event did not.
+    /// Cases whose fault wasn't injected because the write or event didn't occur.
     pub missed: u64,
-    /// How long all of it took.
     pub seconds: f64,
-    /// What failed, the first blocking cause of each, and how to repeat it.
+    /// The failed runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedRun>,
 }
 
-/// One run that failed.
+/// One failed run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedRun {
-    /// The flags that repeat it.
+    /// The flags that repeat the run.
     pub repeat: String,
-    /// The injected fault.
     pub fault: String,
-    /// The first cause, and what else is wrong.
+    /// The first cause, and further violations.
     pub causes: Vec<String>,
-    /// What the VM operator logged.
+    /// The VM operator's log file.
     pub log: PathBuf,
 }
 
 impl FaultReport {
-    /// Whether nothing is wrong.
+    /// Returns true if no violation was found.
     pub fn is_clean(&self) -> bool {
         self.lost + self.duplicated + self.orphaned + self.stuck + self.leaks == 0
     }
 
-    /// Counts a run that failed.
+    /// Counts a failed run.
     pub fn count_failure(&mut self, findings: &Findings, failure: FailedRun) {
         let count = |list: &[String]| u64::try_from(list.len()).unwrap_or(u64::MAX);
         self.lost += count(&findings.lost);
@@ -71,13 +68,13 @@ impl FaultReport {
         self.failures.push(failure);
     }
 
-    /// Counts injected faults of a kind.
+    /// Counts injected faults by kind.
     pub fn count_injected(&mut self, kind: &str, times: u64) {
         *self.faults.entry(kind.to_owned()).or_default() += times;
     }
 }
 
-/// What was logged since `from`, in a file of its own, and how many of the secrets are in it.
+/// Copies the log from byte `from` on to a new file in the temporary folder, and returns its path.
 pub fn keep_log(log: &Path, from: u64, name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("vm-faults-{}", std::process::id()));
     let kept = folder.join(format!("{name}.log"));
@@ -89,13 +86,13 @@ pub fn keep_log(log: &Path, from: u64, name: &str) -> PathBuf {
     kept
 }
 
-/// What a file holds after so many bytes.
+/// Reads the file from byte `from` on.
 pub fn read_from(log: &Path, from: u64) -> Vec<u8> {
     let text = std::fs::read(log).unwrap_or_default();
     text.get(usize::try_from(from).unwrap_or(usize::MAX)..).unwrap_or_default().to_vec()
 }
 
-/// How often one of the secrets is in the text.
+/// Counts how often the secrets occur in the text.
 pub fn count_leaks(text: &[u8], secrets: &[String]) -> u64 {
     let text = String::from_utf8_lossy(text);
     let found = secrets.iter().map(|secret| text.matches(secret.as_str()).count()).sum::<usize>();

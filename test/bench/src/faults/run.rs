@@ -1,4 +1,4 @@
-//! One run of the workload in a namespace of its own, with at most one fault, and what became of it.
+//! Runs the workload in a new namespace, with at most one fault, and returns the outcome.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -13,16 +13,15 @@ use super::state::CanonicalState;
 use super::workload::{ObjectView, Stage, send_request, stages};
 use crate::proxy::injections::{CaseKey, KeyCounter, ParkPoint, Side};
 
-/// A step that takes longer is stuck.
+/// The timeout per step.
 const TIMEOUT: Duration = Duration::from_secs(40);
-/// Nothing more happens after this long a silence.
+/// The idle time after which the state counts as settled.
 const SILENCE: Duration = Duration::from_millis(900);
-/// How often is looked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long an event is held back, and a view stays old.
+/// The time for which an event is delayed. A view stays old for twice this time.
 const HELD: Duration = Duration::from_millis(500);
 
-/// What goes wrong in a run.
+/// A fault at a write or event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FaultCase {
     pub key: CaseKey,
@@ -31,11 +30,12 @@ pub struct FaultCase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CaseKind {
-    /// The VM operator is killed just before the write, or when it is done and nobody knows.
+    /// The VM operator is killed just before the write, or after the write but before the response.
     Kill(ParkPoint),
-    /// The event is held back for a while.
+    /// The event is delayed by [`HELD`].
     Hold,
-    /// The VM operator is killed, and sees the API server as it was so many steps before when it comes back.
+    /// The VM operator is killed after the write. When it restarts, it sees the API server as it was this many steps
+    /// earlier.
     Travel(usize),
 }
 
@@ -50,16 +50,16 @@ impl CaseKind {
     }
 }
 
-/// What became of a run.
+/// A run's outcome.
 #[derive(Debug, Default)]
 pub struct RunOutcome {
-    /// What was there where it was to be compared.
+    /// The states after the steps that are compared.
     pub states: Vec<CanonicalState>,
     pub writes: Vec<CaseKey>,
     pub events: Vec<CaseKey>,
-    /// Whether the fault came to pass.
+    /// True if the fault was injected.
     pub injected: bool,
-    /// What is wrong in the end, and in which state.
+    /// The violations at the end, and the state in which they were found.
     pub wrong: Option<(Vec<String>, Option<CanonicalState>)>,
 }
 
@@ -70,7 +70,7 @@ struct Run<'a> {
     injected: Cell<bool>,
 }
 
-/// Runs the workload in a new namespace and clears it. `wanted` is what a clean run came to.
+/// Runs the workload in a new namespace and clears it. `wanted` contains a clean run's states.
 pub async fn run_workload(
     environment: &Environment,
     name: &str,
@@ -143,7 +143,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until the VM operator watches, so that it learns of everything in the same way each time.
+    /// Waits until the VM operator has started its watches, so that it receives all later changes as events in each
+    /// run.
     async fn wait_until_watching(&self) {
         let resources = ["virtualmachines", "virtualmachinesetresourcepolicies", "virtualmachineimages"];
         let all = |watched: &BTreeSet<String>| resources.iter().all(|resource| watched.contains(*resource));
@@ -156,7 +157,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits until the step has come as far as it is to; else says what is in its way.
+    /// Waits until the step is done. After a timeout, returns the reason why it isn't.
     async fn wait_for_stage(&self, stage: &Stage) -> Result<Option<String>> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -168,7 +169,7 @@ impl Run<'_> {
         }
     }
 
-    /// The state once nothing happens any more.
+    /// Waits until the proxy is idle for [`SILENCE`], and returns the state.
     async fn wait_until_settled(&self) -> Result<CanonicalState> {
         let deadline = Instant::now() + TIMEOUT;
         while self.environment.proxy.idle_time() < SILENCE && Instant::now() < deadline {
@@ -177,7 +178,7 @@ impl Run<'_> {
         CanonicalState::read(self.environment, &self.namespace).await
     }
 
-    /// The state once it is as wanted, else as it is in the end with what differs.
+    /// Waits until the state equals `wanted`. After a timeout, returns the last state and its differences.
     async fn wait_until_like(&self, wanted: &CanonicalState) -> Result<(CanonicalState, Vec<String>)> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -204,7 +205,7 @@ impl Run<'_> {
         Ok((writes, events))
     }
 
-    /// Lets the fault come to pass.
+    /// Injects the case's fault.
     async fn inject(&self, case: &FaultCase) -> Result<()> {
         let point = match case.kind {
             CaseKind::Hold => {
@@ -239,7 +240,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Resolves when the write is stopped at that point.
+    /// Waits until the write is parked at the given point.
     async fn wait_until_parked(&self, key: &CaseKey, point: ParkPoint) -> Result<()> {
         if key.side == Side::Api {
             let mut reached = self.environment.proxy.park(key.clone(), point);

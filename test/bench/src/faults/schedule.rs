@@ -1,4 +1,4 @@
-//! What goes wrong in a trial, and when: all of it from one seed.
+//! Draws a trial's events and their times from one seed.
 
 use std::time::Duration;
 
@@ -7,62 +7,62 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng};
 use sim::control::{Fault, FaultKind};
 
-/// How long things go wrong.
+/// The duration of the first storm, in which VMs are created.
 pub const STORM: Duration = Duration::from_millis(3200);
 
-/// How long things happen to the site.
+/// The duration of the second storm, in which site events happen.
 pub const SITE_STORM: Duration = Duration::from_millis(2500);
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultEvent {
-    /// The VM operator is killed and comes back.
+    /// The VM operator is killed and restarted.
     Kill,
-    /// A second VM operator acts beside the first, as when a lease changes hands at a bad moment.
+    /// A second VM operator acts beside the first, as if a lease changed hands at a bad moment.
     TwoLeaders(Duration),
-    /// Every session of vCenter is gone.
+    /// All vCenter sessions expire.
     Expire,
-    /// vCenter refuses connections for a while; with the sessions gone, it has been restarted.
+    /// vCenter refuses connections for a while.
     Cut {
         down: Duration,
-        /// Whether it forgets the sessions.
+        /// True if vCenter also forgets its sessions, as after a restart.
         restart: bool,
     },
     InjectFault(Fault),
-    /// A user powers the VM of this number on or off.
+    /// A user powers the VM on (true) or off.
     Power(usize, bool),
-    /// A user has the VM of this number suspended.
+    /// A user suspends the VM.
     Suspend(usize),
-    /// A user has it restarted.
+    /// A user restarts the VM.
     Restart(usize),
-    /// Somebody attaches a disk to it in vCenter.
+    /// A foreign disk is attached to the VM in vCenter.
     AttachDisk(usize),
-    /// A user deletes the object of this number.
+    /// A user deletes the VM's object.
     Delete(usize),
-    /// Somebody destroys the VM of this number in vCenter.
+    /// The VM is destroyed in vCenter.
     Destroyed(usize),
-    /// Somebody powers it off there.
+    /// The VM is powered off in vCenter.
     PoweredOff(usize),
     Renamed(usize),
-    /// Somebody destroys its last disk there and hangs another into its place.
+    /// The VM's last disk is destroyed in vCenter and replaced by a foreign disk.
     SwappedDisk(usize),
-    /// Somebody moves it into a folder that nobody looks at.
+    /// The VM is moved into a folder that the VM operator doesn't watch.
     Moved(usize),
-    /// vCenter can't read its configuration any more, for the reason of this state.
+    /// vCenter can't read the VM's configuration any more and reports this connection state.
     Unset(usize, &'static str),
-    /// The host that it runs on is disconnected.
+    /// The VM's host is disconnected.
     HostAway(usize),
-    /// The datastore of all is inaccessible.
+    /// The shared datastore becomes inaccessible.
     DatastoreAway,
-    /// Everything that vCenter did not reach is back.
+    /// All hosts, datastores and VM configurations are accessible again.
     OutagesOver,
-    /// Somebody moves a whole folder, the namespace's or the policy's, to where nobody looks.
+    /// The folder for the namespace or the policy is moved to a place that the VM operator doesn't watch.
     FolderMoved(&'static str),
     FolderRenamed(&'static str),
-    /// vCenter's clock is set so many seconds from the true time.
+    /// The vCenter clock is set off by this number of seconds.
     ClockSet(i64),
-    /// A backup of vCenter is taken.
+    /// A vCenter backup is taken.
     BackupTaken,
-    /// vCenter is restored from it; its hosts are connected when the storm is over.
+    /// vCenter is restored from the last backup. Its hosts reconnect after the storm.
     Restored,
 }
 
@@ -112,13 +112,13 @@ fn fault_name(fault: &Fault) -> &'static str {
     }
 }
 
-/// What happens, and when after the beginning.
+/// Events with their times since the storm began.
 pub type Schedule = Vec<(Duration, FaultEvent)>;
 
 const TASKS: [&str; 5] =
     ["CloneVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task"];
 
-/// The schedule of a seed, for so many VMs.
+/// Draws the first storm for `vms` VMs.
 pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
     let mut dice = StdRng::seed_from_u64(seed);
     let mut all = Vec::new();
@@ -159,7 +159,7 @@ pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
         at(&mut dice, 800, FaultEvent::AttachDisk(number));
     }
     for number in 0..vms {
-        // Each VM meets at most one end, from either side.
+        // A VM meets at most one such event.
         match dice.random_range(0..12) {
             0 | 1 => at(&mut dice, 300, FaultEvent::Delete(number)),
             2 => at(&mut dice, 900, FaultEvent::Destroyed(number)),
@@ -169,14 +169,14 @@ pub fn draw_schedule(seed: u64, vms: usize) -> Schedule {
         }
     }
     if dice.random_bool(0.5) {
-        // What the policy has may be younger.
+        // The backup may be older than the policy's folder, pool and module.
         at(&mut dice, 100, FaultEvent::BackupTaken);
     }
     all.sort_by_key(|(at, _)| *at);
     all
 }
 
-/// What happens to the site of a seed when most of so many VMs are there.
+/// Draws the second storm, which begins when most VMs exist.
 pub fn draw_site_schedule(seed: u64, vms: usize) -> Schedule {
     const WHOSE: [&str; 2] = ["namespace", "policy"];
     let mut dice = StdRng::seed_from_u64(seed.rotate_left(32));
@@ -190,7 +190,7 @@ pub fn draw_site_schedule(seed: u64, vms: usize) -> Schedule {
         at(&mut dice, 100, FaultEvent::Kill);
     }
     for number in (1..vms).step_by(5).filter(|_| dice.random_bool(0.4)).collect::<Vec<_>>() {
-        // These have a disk besides their first.
+        // These VMs have a volume besides their first disk.
         at(&mut dice, 0, FaultEvent::SwappedDisk(number));
     }
     for _ in 0..dice.random_range(1..4) {
@@ -205,7 +205,7 @@ pub fn draw_site_schedule(seed: u64, vms: usize) -> Schedule {
     }
     if dice.random_bool(0.5) {
         if dice.random_bool(0.7) {
-            // Else it is the one that was taken when the VMs were made.
+            // Otherwise the backup from the first storm is restored, if there is one.
             all.push((Duration::ZERO, FaultEvent::BackupTaken));
         }
         all.push((Duration::from_millis(dice.random_range(900..storm)), FaultEvent::Restored));
@@ -219,7 +219,7 @@ pub fn draw_site_schedule(seed: u64, vms: usize) -> Schedule {
     all
 }
 
-/// What vCenter does not reach, and until when: a while, or the end of the storm.
+/// Adds outages that affect VMs, hosts and the datastore. They end with `OutagesOver` or with the storm.
 fn draw_outages(dice: &mut StdRng, vms: usize, storm: u64, all: &mut Schedule) {
     const STATES: [&str; 4] = ["inaccessible", "invalid", "orphaned", "disconnected"];
     for _ in 0..dice.random_range(0..4) {

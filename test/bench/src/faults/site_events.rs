@@ -1,5 +1,5 @@
-//! What happens to the site in a trial: outages, disks that are swapped, VMs and folders that are moved, a vCenter that is
-//! restored from a backup. Somebody undoes all of it when the storm is over.
+//! Site events in a trial: outages, swapped disks, moved VMs and folders, and a vCenter that is restored from a
+//! backup. The trial reverts them after the storm.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::schedule::FaultEvent;
 use super::state::CanonicalState;
 use super::trial::Trial;
 
-/// All VMs that vCenter has made are known to their objects in this time, or it is not restored.
+/// The time within which objects must know all VMs in vCenter. Otherwise vCenter isn't restored.
 const KNOWN: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Trial<'_> {
-    /// Makes an event of the site happen; false if it can't, and nothing if there is no VM yet.
+    /// Applies a site event. Returns `Some(false)` if it isn't possible, and `None` if the VM doesn't exist yet.
     pub(super) async fn apply_to_site(&self, event: &FaultEvent) -> Result<Option<bool>> {
         let control = self.environment.testbed.control();
         match event {
@@ -55,10 +55,10 @@ impl Trial<'_> {
         Ok(Some(true))
     }
 
-    /// Somebody destroys the VM's last disk and hangs one of his own into its place; not of one whose object is deleted.
+    /// Destroys the VM's last disk and attaches a foreign disk in its place. Skips VMs whose object is deleted.
     async fn swap_disk(&self, number: usize) -> Result<Option<bool>> {
         let expected = self.expected.borrow()[number].clone();
-        // The last disk of some VMs is somebody else's already.
+        // Some VMs' last disk is already a foreign disk.
         if expected.deleted || expected.disk_attached.is_some() || has_claim(number) {
             return Ok(Some(false));
         }
@@ -72,9 +72,9 @@ impl Trial<'_> {
         Ok(Some(done))
     }
 
-    /// Somebody moves the VM out of its folder until the storm is over.
+    /// Moves the VM out of its folder until the storm is over.
     async fn move_away(&self, number: usize) -> Result<Option<bool>> {
-        // Not after the storm: nobody moves it back then.
+        // Don't postpone this event: after the storm, the move wouldn't be reverted.
         let Some(id) = self.vm_id(number).await? else { return Ok(Some(false)) };
         let control = self.environment.testbed.control();
         let inventory = control.inventory().await?;
@@ -90,7 +90,7 @@ impl Trial<'_> {
         Ok(Some(done))
     }
 
-    /// Somebody moves a whole folder out of its place, or renames it, until the storm is over.
+    /// Moves or renames a whole folder until the storm is over.
     async fn change_folder(&self, whose: &str, moved: bool) -> Result<Option<bool>> {
         let control = self.environment.testbed.control();
         let inventory = control.inventory().await?;
@@ -102,7 +102,7 @@ impl Trial<'_> {
         let Some(folder) = inventory.folders.iter().find(is_wanted) else { return Ok(Some(false)) };
         let outside = inventory.folders.iter().find(|folder| folder.moid == *below);
         let done = if moved {
-            // Where the namespace's own lies nobody looks for the policy's.
+            // The VM operator doesn't look for the policy's folder beside the namespace's folder.
             let Some(target) = outside.map(|top| if whose == "namespace" { &top.parent } else { &top.moid })
             else {
                 return Ok(Some(false));
@@ -118,8 +118,8 @@ impl Trial<'_> {
         Ok(Some(done))
     }
 
-    /// vCenter is restored from the backup. VMs of whose making nobody has heard yet would be made again, as objects that
-    /// are restored from a backup of their own would: no more are begun, and those that are done are waited for.
+    /// Restores vCenter from the backup. First holds back new clones and waits until each object knows its VM: the VM
+    /// operator would create a VM again if neither the object nor the restored vCenter knew it.
     async fn restore(&self) -> Result<Option<bool>> {
         if !self.undone.borrow().backup {
             return Ok(Some(false));
@@ -143,7 +143,7 @@ impl Trial<'_> {
         Ok(Some(known))
     }
 
-    /// Whether no clone runs, and every VM's object names its VM.
+    /// Returns true if no clone task is running and each object with a VM in vCenter names it in its status.
     async fn knows_all_vms(&self) -> Result<bool> {
         let control = self.environment.testbed.control();
         if !control.orphaned_files().await?.tasks.is_empty() {
@@ -158,7 +158,7 @@ impl Trial<'_> {
         }))
     }
 
-    /// Somebody undoes what was done to the site.
+    /// Reverts all site events.
     pub(super) async fn undo_site_events(&self) -> Result<()> {
         let control = self.environment.testbed.control();
         control.end_outages().await?;
@@ -192,9 +192,9 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Somebody removes the VMs that were found on hosts when their objects were gone already: nobody else would, and the
-    /// folders that they are in stay as long. Volumes that are attached to them he takes away first, as a careful
-    /// administrator does: the storage provider could not, while vCenter did not know the VMs.
+    /// Destroys VMs that were discovered on hosts after their objects were deleted. The VM operator doesn't destroy
+    /// them, and their folders can't be removed before. Detaches claim disks first, because the storage provider
+    /// couldn't do so while the VMs were unknown to vCenter.
     pub(super) async fn remove_ownerless(&self) -> Result<()> {
         let discovered = self.undone.borrow().discovered.clone();
         let control = self.environment.testbed.control();
@@ -208,15 +208,15 @@ impl Trial<'_> {
                 for disk in control.disks().await?.into_iter().filter(|disk| disk.vm == vm.moid) {
                     drop(control.detach_disk(&vm.moid, &disk.id).await);
                 }
-                // It may be on its way out by its object's end.
+                // The VM operator may be destroying it already, so ignore errors.
                 drop(control.power(&vm.moid, PowerAction::Destroy).await);
             }
         }
         Ok(())
     }
 
-    /// Takes out of the findings VMs that were found on hosts when their objects were gone already: they are reported as
-    /// orphans, and somebody removes them. A template that was found again is left to him too.
+    /// Removes from the findings VMs that were discovered on hosts after their objects were deleted: the VM operator
+    /// reports them as orphans, and an administrator removes them. Ignores a discovered template too.
     pub(super) fn forgive_discovered(&self, state: &mut CanonicalState, inventory: &Inventory) {
         let undone = self.undone.borrow();
         let found: Vec<_> =
@@ -226,7 +226,7 @@ impl Trial<'_> {
         let is_spare = |path: &String, vm: &Value| {
             vm["template"] == true && found.iter().any(|one| path.ends_with(&format!("/{}", one.name)))
         };
-        // Nothing may have needed another since.
+        // If no VM needed a new template meanwhile, the discovered template is the only one.
         if state.vms.values().filter(|vm| vm["template"] == true).count() < 2 {
             return;
         }

@@ -1,4 +1,4 @@
-//! What is there, without what differs from run to run: times, ids, addresses, the choice of a host.
+//! A namespace's state in a form that is equal between runs: without times, IDs, addresses and hosts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,28 +15,28 @@ use super::environment::{Environment, KINDS, Namespace, list_objects};
 use super::findings::Findings;
 use super::foreign_disks;
 
-/// The annotation of a policy with the cluster modules that it made, by cluster and group.
+/// The policy annotation that lists the cluster modules it created, by cluster and group.
 const MODULES: &str = "vmoperator.vmware.com/cluster-modules";
-/// How a module begins among the places.
+/// The prefix for cluster modules in `places`.
 const MODULE: &str = "module ";
 
-/// The canonical form of a namespace and of what was left outside.
+/// A namespace's canonical state, including objects left outside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CanonicalState {
-    /// Objects of the API server by kind and name.
+    /// The API objects by kind and name.
     pub objects: BTreeMap<String, Value>,
-    /// VMs by their path of folders and name.
+    /// The VMs by folder path and name.
     pub vms: BTreeMap<String, Value>,
-    /// Folders and pools by their path, and cluster modules by their members.
+    /// Folders and pools by path, and cluster modules by their members.
     pub places: BTreeSet<String>,
-    /// Files and tasks that belong to nothing.
+    /// Files and tasks that don't belong to an object.
     pub orphans: BTreeSet<String>,
-    /// What is wrong whatever the clean run was.
+    /// Violations that don't depend on the clean run.
     pub findings: Findings,
 }
 
 impl CanonicalState {
-    /// Reads a namespace.
+    /// Reads a namespace's state.
     pub async fn read(environment: &Environment, namespace: &Namespace) -> Result<Self> {
         let control = environment.testbed.control();
         let inventory = control.inventory().await?;
@@ -82,7 +82,7 @@ impl CanonicalState {
         Ok(state)
     }
 
-    /// The cluster modules, each with its members.
+    /// Returns the cluster modules, each with its members.
     pub fn modules(&self) -> Vec<&str> {
         self.places.iter().map(String::as_str).filter(|place| place.starts_with(MODULE)).collect()
     }
@@ -91,7 +91,7 @@ impl CanonicalState {
         self.places.iter().map(String::as_str).filter(|place| !place.starts_with(MODULE))
     }
 
-    /// Where this state and another differ, a line each.
+    /// Returns the differences between this state and `other`, one description per line.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut all = Vec::new();
         compare_maps(&mut all, &self.objects, &other.objects);
@@ -132,12 +132,12 @@ fn collect_differences(all: &mut Vec<String>, path: &str, wanted: &Value, found:
     }
 }
 
-/// Paths of the namespace's folders by id; the namespace itself is `~`.
+/// Returns the namespace's folder paths by ID. The namespace folder itself is `~`.
 fn folder_paths(inventory: &Inventory, top: &str, namespace: &str) -> HashMap<String, String> {
     let of_room = inventory.folders.iter().find(|folder| folder.parent == top && folder.name == namespace);
     let mut paths: HashMap<_, _> =
         of_room.map(|folder| (folder.moid.clone(), "~".to_owned())).into_iter().collect();
-    // Parents come in any order; no path of ours is deeper.
+    // Parents may come after their children. No path is deeper than four folders.
     for _ in 0..4 {
         for folder in &inventory.folders {
             if let Some(parent) = paths.get(&folder.parent).cloned() {
@@ -156,7 +156,7 @@ fn pool_paths(inventory: &Inventory, root: &str) -> HashMap<String, String> {
     pools
 }
 
-/// The ids of the cluster modules that a policy says it made.
+/// Returns the cluster module IDs that the policy's annotation lists.
 fn own_modules(object: &Value) -> Vec<String> {
     let text = object["metadata"]["annotations"][MODULES].as_str().unwrap_or_default();
     let ledger: Value = serde_json::from_str(text).unwrap_or_default();
@@ -165,7 +165,7 @@ fn own_modules(object: &Value) -> Vec<String> {
     groups.filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
-/// Cluster modules, each by the names of its members.
+/// Describes each cluster module by its member names.
 fn name_modules(inventory: &Inventory) -> Vec<String> {
     let name = |moid: &'_ String| -> String {
         inventory.vms.iter().find(|vm| vm.moid == *moid).map_or(moid, |vm| &vm.name).clone()
@@ -183,7 +183,7 @@ fn name_modules(inventory: &Inventory) -> Vec<String> {
     (1..).zip(members).map(|(number, members)| format!("{MODULE}{number} of [{members}]")).collect()
 }
 
-/// The disks of a VM: its own by their sizes, those of others by their folders too.
+/// Describes a VM's disks: its own by size, foreign disks by size and folder.
 fn canonical_disks(vm: &InventoryVm, namespace: &str) -> Vec<String> {
     let own = vm.disks.first().and_then(|disk| foreign_disks::disk_folder(&disk.file));
     let lines = vm.disks.iter().map(|disk| {
@@ -210,7 +210,7 @@ fn canonical_vm(
     })
 }
 
-/// Takes out of an object what differs from run to run.
+/// Removes from an object all fields that differ between runs.
 fn canonical(mut object: Value) -> Value {
     let strip = |value: &mut Value, names: &[&str]| {
         if let Some(map) = value.as_object_mut() {

@@ -1,4 +1,4 @@
-//! One trial: a few dozen VMs in a storm, and what is left when the storm is over.
+//! One trial: a few dozen VMs in a storm, and the checks after it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,14 +22,14 @@ use super::workload::{UserRequest, policy_object, send_request};
 use crate::proxy::chaos::Chaos;
 
 const VMS: usize = 24;
-/// After the storm everything is to be as it should within this time.
+/// The time after the storm within which all VMs must reach their expected state.
 const TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
-/// The VM operator has seen a disk that somebody attached in this time.
+/// The time within which the VM operator notices a disk that was attached in vCenter.
 const DISK_NOTICED: Duration = Duration::from_secs(2);
 
-/// Runs all trials, shared out among the environments.
+/// Runs all trials, distributed over the environments.
 pub async fn run_seeded(
     environments: &[Environment],
     first: u64,
@@ -46,17 +46,17 @@ pub async fn run_seeded(
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// What was done to the site of a trial and has to be undone.
+/// The site events that must be reverted after the storm.
 #[derive(Debug, Default)]
 pub(super) struct Undone {
-    /// VMs that were moved away, and whence.
+    /// The VMs that were moved, with their original folders.
     pub(super) vms: Vec<(String, String)>,
-    /// Folders that were moved or renamed, with their parents and names.
+    /// The folders that were moved or renamed, with their original parents and names.
     pub(super) folders: Vec<(String, String, String)>,
     pub(super) backup: bool,
-    /// It was restored; folders and their ids just before, by the instance UUID of each VM.
+    /// The VMs' folder IDs by instance UUID, just before vCenter was restored.
     pub(super) lay: Option<BTreeMap<String, String>>,
-    /// Instance UUIDs of VMs that only hosts had for a while.
+    /// The instance UUIDs of VMs that vCenter discovered when its hosts reconnected after a restore.
     pub(super) discovered: BTreeSet<String>,
 }
 
@@ -100,7 +100,7 @@ async fn run_trial(environment: &Environment, seed: u64, report: &RefCell<FaultR
 }
 
 impl Trial<'_> {
-    /// A policy and the VMs.
+    /// Creates the policy and the VMs.
     async fn create_objects(&self) -> Result<()> {
         send_request(self.environment, &self.namespace, &UserRequest::Create(POLICY, policy_object()))
             .await?;
@@ -115,7 +115,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Counts what happened, and what is wrong.
+    /// Adds the injected faults and the violations to the report.
     fn record(&self, seed: u64, from: u64, causes: Vec<String>, state: &CanonicalState) {
         let mut report = self.report.borrow_mut();
         report.trials += 1;
@@ -133,7 +133,7 @@ impl Trial<'_> {
         }
     }
 
-    /// First the VMs are made in a storm; when most of them are there, things happen to the site.
+    /// Runs the first storm while VMs are created, then site events when most VMs exist.
     async fn run_storm(&self, seed: u64) -> Result<()> {
         self.run_schedule(draw_schedule(seed, VMS), STORM).await?;
         self.wait_for_vms().await?;
@@ -153,7 +153,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Most VMs are there, or it takes too long.
+    /// Waits until 75 % of the VMs exist, or until a timeout.
     async fn wait_for_vms(&self) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT / 2;
         let wanted = self.expected.borrow().iter().filter(|expected| !expected.deleted).count();
@@ -167,7 +167,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Makes the event happen, now or as soon as there is a VM that it can happen to.
+    /// Applies the event now, or later if its VM doesn't exist yet.
     async fn apply(&self, event: FaultEvent) -> Result<()> {
         let came = self.try_apply(&event).await?;
         tracing::debug!(namespace = self.namespace.name, ?event, ?came, "happens");
@@ -179,7 +179,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Makes the event happen; false if it can't, and nothing if there is no VM yet.
+    /// Applies the event. Returns `Some(false)` if it isn't possible, and `None` if it must be tried again later.
     async fn try_apply(&self, event: &FaultEvent) -> Result<Option<bool>> {
         let control = self.environment.testbed.control();
         match event {
@@ -230,12 +230,12 @@ impl Trial<'_> {
         Ok(Some(true))
     }
 
-    /// Has an event wait for its VM, unless the object is deleted.
+    /// Returns `None` to postpone an event until its VM exists, or `Some(false)` if the object is deleted.
     pub(super) fn postpone(&self, number: usize) -> Option<bool> {
         self.expected.borrow()[number].deleted.then_some(false)
     }
 
-    /// A user wants the VM in that power state.
+    /// Sets the VM's desired power state, unless its object is deleted.
     async fn set_power(&self, number: usize, state: &'static str) -> Result<Option<bool>> {
         if self.expected.borrow()[number].deleted {
             return Ok(Some(false));
@@ -249,7 +249,7 @@ impl Trial<'_> {
         Ok(Some(true))
     }
 
-    /// Somebody attaches a disk to the VM in vCenter; not to one whose object is deleted.
+    /// Attaches a foreign disk to the VM in vCenter. Skips VMs whose object is deleted or whose disk was swapped.
     async fn attach_disk(&self, number: usize) -> Result<Option<bool>> {
         let expected = self.expected.borrow()[number].clone();
         if expected.deleted || expected.disk_swapped {
@@ -271,7 +271,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The VM that the object knows of, by the id that it has now.
+    /// Returns the current vCenter ID for the VM that the object knows.
     pub(super) async fn vm_id(&self, number: usize) -> Result<Option<String>> {
         let api = self.environment.api(VM, &self.namespace.name);
         let object = api.get_opt(&vm_name(number)).await?;
@@ -281,7 +281,7 @@ impl Trial<'_> {
         else {
             return Ok(None);
         };
-        // A restored vCenter gives ids a second time.
+        // A restored vCenter reuses IDs, so look up the instance UUID.
         let inventory = self.environment.testbed.control().inventory().await?;
         let vm = inventory.vms.into_iter().find(|vm| vm.instance_uuid.eq_ignore_ascii_case(&uuid));
         Ok(vm.map(|vm| vm.moid))
@@ -296,7 +296,7 @@ impl Trial<'_> {
         Ok(Some(done))
     }
 
-    /// Waits until everything is as it should be; else says what is not.
+    /// Waits until there are no violations. After a timeout, returns the remaining ones.
     async fn wait_until_correct(&self) -> Result<(Vec<String>, CanonicalState)> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -327,7 +327,7 @@ impl Trial<'_> {
         let modules = state.modules();
         let lacks = |number: &usize| {
             let expected = &expected[*number];
-            // One that lacks a volume waits for its user before anything is done to it.
+            // The VM operator leaves a VM that lacks a volume alone until its user decides.
             let there =
                 expected.power == ON && !expected.deleted && !expected.destroyed && !expected.disk_swapped;
             is_module_member(*number) && there && !modules.iter().any(|module| is_in_module(module, *number))
@@ -341,7 +341,7 @@ impl Trial<'_> {
         Ok(wrong)
     }
 
-    /// Takes VMs that were destroyed in vCenter out of the findings, and the disks that were attached to them.
+    /// Removes from the findings VMs that were destroyed in vCenter, and the disks that were attached to them.
     fn forgive_destroyed(&self, state: &mut CanonicalState) {
         let expected = self.expected.borrow();
         let destroyed: Vec<_> = (0..VMS).filter(|number| expected[*number].destroyed).map(vm_name).collect();
@@ -351,7 +351,7 @@ impl Trial<'_> {
         state.findings.lost.retain(|lost| !destroyed.iter().any(|name| of(lost, name)));
     }
 
-    /// Everything is deleted, and nothing stays behind; else says what does.
+    /// Deletes all objects and waits until nothing is left behind. After a timeout, returns what is left.
     async fn delete_everything(&self) -> Result<(Vec<String>, CanonicalState)> {
         let all = kube::api::ListParams::default();
         for kind in [VM, POLICY] {
@@ -376,7 +376,7 @@ impl Trial<'_> {
     }
 }
 
-/// What is wrong with templates, folders and pools.
+/// Returns violations in templates, folders and pools.
 fn misplaced(state: &CanonicalState, wanted: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let templates = state.vms.values().filter(|vm| vm["template"] == true).count();

@@ -1,4 +1,4 @@
-//! What the VM operator is asked for in one run: VMs that are made, changed and deleted.
+//! One run's workload: VMs that are created, changed and deleted.
 
 use std::collections::HashMap;
 
@@ -11,39 +11,39 @@ use super::environment::{Environment, KINDS, Namespace, list_objects};
 use super::foreign_disks::foreign_folder;
 use crate::vms::node_image;
 
-/// One step: what is asked for, and how far that has to come.
+/// One step: user requests, and the condition that ends it.
 pub struct Stage {
     pub name: &'static str,
     pub requests: Vec<UserRequest>,
-    /// Why it has not come that far, if so.
+    /// Returns the reason why the step isn't done, or `None` if it is.
     pub unfinished: fn(&ObjectView) -> Option<String>,
-    /// Whether what is there then is compared with the clean run.
+    /// True if the state after the step is compared with the clean run.
     pub compared: bool,
 }
 
-/// One request of a user.
+/// A user request.
 pub enum UserRequest {
     Create(&'static str, Value),
-    /// Make a claim of that name, with a volume.
+    /// Create a claim with this name, and its volume.
     Claim(&'static str),
-    /// Change an object by a merge patch.
+    /// Change an object with a merge patch.
     Change(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
-    /// AttachDisk a disk on the VM of that name in vCenter.
+    /// Attach a disk to the VM with this name in vCenter.
     AttachDisk(&'static str),
 }
 
 const VM: &str = "VirtualMachine";
 const POLICY: &str = "VirtualMachineSetResourcePolicy";
-/// The group whose VMs a module keeps apart.
+/// The module group whose VMs run on separate hosts.
 const GROUP: &str = "g";
 
-/// The objects of a namespace, with their status.
+/// A namespace's objects, including their status.
 #[derive(Debug, Default)]
 pub struct ObjectView(HashMap<(&'static str, String), Value>);
 
 impl ObjectView {
-    /// As they are now.
+    /// Reads the current objects.
     pub async fn read(environment: &Environment, namespace: &Namespace) -> Result<Self> {
         let mut all = HashMap::new();
         for kind in KINDS {
@@ -76,7 +76,7 @@ impl ObjectView {
         restarted.is_null().then(|| format!("{VM} {name} is not restarted"))
     }
 
-    /// The id of an object's VM, by its status.
+    /// Returns the VM's vCenter ID from the object's status.
     fn vm_id(&self, name: &str) -> Option<&str> {
         self.get(VM, name)["status"]["uniqueID"].as_str()
     }
@@ -88,7 +88,7 @@ impl ObjectView {
     }
 }
 
-/// A condition of an object; null if there is none.
+/// Returns an object's condition, or null if it is missing.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
@@ -107,7 +107,7 @@ pub fn vm_object(name: &str, spec: &Value) -> Value {
     object
 }
 
-/// The resource policy of a namespace: a folder, a pool, and a module that keeps VMs apart.
+/// Returns the namespace's resource policy: a folder, a pool, and a module that keeps VMs on separate hosts.
 pub fn policy_object() -> Value {
     json!({
         "apiVersion": "vmoperator.vmware.com/v1alpha1", "kind": POLICY, "metadata": {"name": "p"},
@@ -117,24 +117,24 @@ pub fn policy_object() -> Value {
     })
 }
 
-/// The object of a VM that is a member of the policy's module.
+/// Adds a VM object to the policy's module.
 pub fn module_member(mut object: Value) -> Value {
     object["metadata"]["annotations"] = json!({ annotation::CLUSTER_MODULE_GROUP: GROUP });
     object["spec"]["resourcePolicyName"] = "p".into();
     object
 }
 
-/// A volume that is a disk of the VM's own.
+/// Returns a volume that is created with the VM.
 pub fn own_volume() -> Value {
     json!({"name": "data", "vSphereVolume": {"capacity": {"ephemeral-storage": "1Gi"}}})
 }
 
-/// A volume that is a claim, which vSphere CSI attaches.
+/// Returns a volume for a claim, which vSphere CSI attaches.
 pub fn claimed_volume(claim: &str) -> Value {
     json!({"name": "claim", "persistentVolumeClaim": {"claimName": claim}})
 }
 
-/// All steps of a run.
+/// Returns a run's steps in order.
 pub fn stages() -> Vec<Stage> {
     vec![created(), changed(), resized(), restarted(), deleted()]
 }

@@ -1,4 +1,4 @@
-//! The table of docs/performance.md.
+//! Generates the table in docs/performance.md.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,14 +10,14 @@ use super::{Figures, Run};
 const BEGIN: &str = "<!-- figures: written by hack/generate -->\n";
 const END: &str = "<!-- end of figures -->";
 
-/// A run and what the table shows of it.
+/// One run's table rows.
 struct Group {
     run: &'static str,
     title: &'static str,
     rows: &'static [Row],
 }
 
-/// A figure and the most that it should be.
+/// A figure and its budget.
 struct Row {
     what: &'static str,
     key: &'static str,
@@ -31,7 +31,7 @@ enum Unit {
     Seconds,
     Milliseconds,
     Mebibytes,
-    /// Of another figure.
+    /// A ratio to another figure.
     Times,
 }
 
@@ -145,7 +145,7 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Returns the page with the table of these figures between its marks.
+/// Returns the page with the table between its marks replaced.
 pub fn with_table(page: &str, figures: &Figures) -> Result<String> {
     let (before, rest) = page.split_once(BEGIN).context("the page has no mark of its figures")?;
     let (_, after) = rest.split_once(END).context("the page has no mark of the end of its figures")?;
@@ -176,7 +176,7 @@ fn table(figures: &BTreeMap<String, Run>) -> Result<String> {
 }
 
 impl Row {
-    /// Returns whether the value is more than its budget, as far as the table shows it.
+    /// Returns true if the value exceeds its budget after both are rounded for the table.
     fn is_missed(&self, value: f64) -> bool {
         let shown = |value| self.unit.format(value);
         self.budget.is_some_and(|budget| value > budget && shown(value) != shown(budget))
@@ -199,7 +199,7 @@ impl Unit {
     }
 }
 
-/// Returns a number with at most so many digits after the point.
+/// Formats a number with at most `digits` decimal places.
 fn decimal(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

@@ -1,4 +1,4 @@
-//! What one request to the API server asks for.
+//! Parses the verb, resource and name of an API server request.
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use http::Method;
 use http::request::Parts;
 use serde_json::Value;
 
-/// Resources that hold no state: events say what happened, leases who leads, reviews and tokens who may.
+/// Resources that don't hold object state: events, leases, token reviews and access reviews.
 const NOT_STATE: [&str; 5] =
     ["events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"];
 
-/// A request, as far as faults minds it.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiCall {
     pub verb: Verb,
-    /// The plural, with the subresource: `virtualmachines/status`.
+    /// The plural with the subresource, such as `virtualmachines/status`.
     pub resource: String,
-    /// The object's name; empty for collections.
+    /// The object's name. Empty for collections.
     pub name: String,
 }
 
-/// What is done to objects.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     Get,
     List,
-    /// Changes of objects are read.
+    /// A watch.
     Watch,
     Write(&'static str),
-    /// It concerns no object, or none that counts.
+    /// Requests without an object, and requests for [`NOT_STATE`] resources.
     Other,
 }
 
 impl ApiCall {
-    /// Reads method, path and query; the body tells the name of an object that is created.
+    /// Parses method, path and query. A created object's name comes from the body.
     pub fn from_request(parts: &Parts, body: &[u8]) -> Self {
         let (resource, name) = parse_path(parts.uri.path());
         let query = parts.uri.query().unwrap_or_default();
@@ -53,7 +53,7 @@ impl ApiCall {
         Self { verb, resource, name }
     }
 
-    /// Whether something is written that counts.
+    /// Returns true if the request changes an object's state.
     pub fn is_write(&self) -> bool {
         matches!(self.verb, Verb::Write(_))
     }
@@ -71,7 +71,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Resource with subresource, and name, out of `/api/v1/…` or `/apis/GROUP/VERSION/…`.
+/// Splits `/api/v1/…` or `/apis/GROUP/VERSION/…` into resource (with subresource) and name.
 fn parse_path(path: &str) -> (String, String) {
     let mut parts = path.trim_matches('/').split('/');
     let versioned = match parts.next() {

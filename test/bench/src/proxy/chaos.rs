@@ -1,4 +1,4 @@
-//! Fault by chance, from a seed.
+//! Draws random faults from a seed.
 
 use std::time::Duration;
 
@@ -7,29 +7,30 @@ use rand::{RngExt as _, SeedableRng};
 
 use super::call::{ApiCall, Verb};
 
-/// How long a call takes that times out in the end.
+/// The delay before a call times out.
 const LATE: Duration = Duration::from_millis(700);
 
-/// What happens to a call.
+/// A fault in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiFault {
-    /// It is refused with this status, reason and message; nothing is done.
+    /// The call isn't carried out. The response has this status code and reason; the first field is the fault's name
+    /// in reports.
     Refused(&'static str, u16, &'static str),
-    /// Nothing is done, and the refusal comes late.
+    /// The call isn't carried out, and times out after this delay.
     Late(Duration),
-    /// Everything is done, and the connection cut instead of an answer.
+    /// The call is carried out, but the connection is cut before the response.
     Lost,
-    /// The connection is cut; nothing is done.
+    /// The call isn't carried out, and the connection is cut.
     Cut,
 }
 
-/// What happens to a watch at one of its events.
+/// A fault at a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFault {
-    /// The version is too old: 410, and the watch has to begin anew.
+    /// The resource version is too old (410), so the client must restart the watch.
     Gone,
     Cut,
-    /// The event comes late, and all that follow it.
+    /// The event and all later ones are delayed.
     Late(Duration),
 }
 
@@ -37,12 +38,12 @@ pub enum WatchFault {
 pub struct Chaos(StdRng);
 
 impl Chaos {
-    /// The same seed throws the same numbers.
+    /// Creates a generator. The same seed yields the same faults.
     pub fn new(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }
 
-    /// What happens to this call, if anything does.
+    /// Draws the fault for this call, if any.
     pub fn draw_api_fault(&mut self, call: &ApiCall) -> Option<ApiFault> {
         let (chance, kinds) = match call.verb {
             Verb::Write(_) => (0.12, 6),
@@ -62,7 +63,7 @@ impl Chaos {
         })
     }
 
-    /// What happens at this event, if anything does.
+    /// Draws the fault for this event, if any.
     pub fn draw_watch_fault(&mut self) -> Option<WatchFault> {
         if !self.0.random_bool(0.03) {
             return None;

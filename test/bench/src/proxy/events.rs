@@ -1,4 +1,4 @@
-//! The events of a watch on their way through the proxy, one at a time.
+//! Relays watch events through the proxy, one at a time.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::chaos::{Chaos, WatchFault};
 use super::injections::Side;
 use super::shared::ProxyShared;
 
-/// What ends a watch.
+/// The error that cuts a connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is cut")]
 pub struct Cut;
@@ -23,7 +23,7 @@ struct Relay {
     ends: bool,
 }
 
-/// The same events, with the faults that are injected.
+/// Relays the events with the injected faults.
 pub fn relay_watch(shared: Arc<ProxyShared>, resource: &str, body: Body) -> Body {
     let relay = Relay {
         shared,
@@ -48,7 +48,7 @@ fn events(relay: Relay) -> impl Stream<Item = Result<Bytes, Cut>> {
 }
 
 impl Relay {
-    /// The next line with its end.
+    /// Returns the next line, including its newline.
     async fn next_line(&mut self) -> Option<Bytes> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -58,7 +58,7 @@ impl Relay {
         }
     }
 
-    /// What the watcher gets for this line, and when.
+    /// Returns the line to send to the watcher, after any injected delay.
     async fn relay_event(&mut self, line: Bytes) -> Result<Bytes, Cut> {
         let event: Value = serde_json::from_slice(&line).unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default();
@@ -101,7 +101,7 @@ impl Relay {
     }
 }
 
-/// The error of a server that has forgotten the version.
+/// Returns the error event that a server sends if it has compacted the resource version.
 fn expired_event() -> Vec<u8> {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",

@@ -1,4 +1,4 @@
-//! What is to happen to which call, and what has happened so far.
+//! The faults to inject, and the calls and events so far.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -9,25 +9,25 @@ use tokio::sync::watch;
 
 use super::chaos::Chaos;
 
-/// One write or event, named so that it is found again in another run: what, of which object, for the how-many-eth time.
+/// The key of a write or event, which identifies it across runs: verb and resource, object, and occurrence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CaseKey {
     pub side: Side,
-    /// Verb and resource, or method.
+    /// Verb and resource, or the vCenter method.
     pub what: String,
-    /// The object's name; may be empty.
+    /// The object's name. May be empty.
     pub object: String,
     pub nth: u32,
 }
 
-/// Where a write is made, or an event seen.
+/// The place where a write or event occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// A write to the API server.
     Api,
-    /// A call of vCenter that changes something.
+    /// A mutating vCenter call.
     Vcenter,
-    /// An event of a watch.
+    /// A watch event.
     Event,
 }
 
@@ -59,7 +59,7 @@ impl FromStr for CaseKey {
     }
 }
 
-/// Counts what happens by its name.
+/// Counts occurrences by key.
 #[derive(Debug, Default)]
 pub struct KeyCounter {
     seen: HashMap<(Side, String, String), u32>,
@@ -67,7 +67,7 @@ pub struct KeyCounter {
 }
 
 impl KeyCounter {
-    /// The key of what happens now.
+    /// Counts an occurrence and returns its key.
     pub fn count(&mut self, side: Side, what: String, object: String) -> CaseKey {
         let nth = self.seen.entry((side, what.clone(), object.clone())).or_default();
         *nth += 1;
@@ -76,61 +76,61 @@ impl KeyCounter {
         key
     }
 
-    /// Everything so far, in its order.
+    /// Returns all keys so far, in order.
     pub fn all(&self) -> Vec<CaseKey> {
         self.order.clone()
     }
 }
 
-/// When a call is stopped.
+/// The point at which a call is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParkPoint {
-    /// Before anything of it is done.
+    /// Before the call is carried out.
     Before,
-    /// When it is done, and nobody knows yet.
+    /// After the call is carried out and before the response is sent.
     After,
 }
 
-/// A call to be stopped for good, and whether it came.
+/// A call to park forever.
 #[derive(Clone, Debug)]
 pub struct Park {
     pub key: CaseKey,
     pub point: ParkPoint,
-    /// Turns true when it is stopped there.
+    /// Becomes true when the call is parked.
     pub reached: watch::Sender<bool>,
 }
 
-/// A write to be stopped for good, of whatever object.
+/// A write to park forever, whatever its object.
 #[derive(Clone, Debug)]
 pub struct NextPark {
     /// Verb and resource.
     pub what: String,
     pub point: ParkPoint,
-    /// Turns true when it is stopped there.
+    /// Becomes true when the write is parked.
     pub reached: watch::Sender<bool>,
 }
 
-/// Faults to be injected, and all calls and events so far.
+/// The faults to inject, and all calls and events so far.
 #[derive(Debug, Default)]
 pub struct Injections {
     pub writes: KeyCounter,
     pub events: KeyCounter,
-    /// The call to be stopped.
+    /// The call to park.
     pub park: Option<Park>,
-    /// The next write of this verb and resource, to be stopped.
+    /// The next write to park, by verb and resource.
     pub next: Option<NextPark>,
-    /// The event to be held back, and how long.
+    /// The event to delay, and the delay.
     pub hold: Option<(CaseKey, Duration)>,
-    /// Lists show the collection as it was at this version; watches go on from there once the sender says so.
+    /// The resource version at which lists show collections. Watches wait until the sender becomes true.
     pub travel: Option<(String, watch::Receiver<bool>)>,
-    /// The resources that are watched.
+    /// The resources that clients have watched.
     pub watched: BTreeSet<String>,
     pub chaos: Option<Chaos>,
     pub injected: BTreeMap<&'static str, u64>,
 }
 
 impl Injections {
-    /// Counts one more injected fault.
+    /// Counts one injected fault.
     pub fn count_injected(&mut self, kind: &'static str) {
         *self.injected.entry(kind).or_default() += 1;
     }

@@ -1,7 +1,7 @@
 //! A reverse proxy between the VM operator and its API server, which injects faults.
 //!
-//! It counts and names every write, stops one before or after it is done, refuses by chance, holds events back,
-//! breaks watches off and shows the API server as it was some time ago.
+//! It counts and names each write, parks a write before or after it is carried out, randomly rejects calls, delays
+//! events, interrupts watches, and shows old views of the API server.
 
 pub mod call;
 pub mod chaos;
@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use injections::{CaseKey, Injections, NextPark, Park, ParkPoint};
 use shared::{Activity, ProxyShared};
 
-/// The running proxy; it ends when it is dropped.
+/// A running proxy. It stops when it is dropped.
 pub struct ApiProxy {
     shared: Arc<ProxyShared>,
     address: SocketAddr,
@@ -41,7 +41,7 @@ impl Drop for ApiProxy {
 }
 
 impl ApiProxy {
-    /// Listens on loopback, and asks `upstream` in the name of `account` whatever it is asked.
+    /// Listens on loopback, and forwards all requests to `upstream`, impersonating `account`.
     pub async fn start(upstream: Client, account: &str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
         let address = listener.local_addr()?;
@@ -55,7 +55,8 @@ impl ApiProxy {
         Ok(Self { shared, address, task })
     }
 
-    /// ApiWrites a kubeconfig that leads here. It holds no secret: the proxy is on loopback, and has the rights itself.
+    /// Writes a kubeconfig that points to the proxy. It doesn't contain a secret: the proxy is on loopback and has
+    /// the permissions itself.
     pub fn write_kubeconfig(&self, path: &Path) -> Result<()> {
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: x\n  cluster:\n    server: http://{}\n\
@@ -70,19 +71,20 @@ impl ApiProxy {
         change(&mut self.shared.injections.lock())
     }
 
-    /// Forgets all injections and counts.
+    /// Clears all injections and counts.
     pub fn reset(&self) {
         *self.shared.injections.lock() = Injections::default();
     }
 
-    /// Stops that write at that point; the receiver turns true when it has come.
+    /// Parks the write with this key at the given point. The receiver becomes true when the write is parked.
     pub fn park(&self, key: CaseKey, point: ParkPoint) -> watch::Receiver<bool> {
         let (reached, receiver) = watch::channel(false);
         self.with_injections(|injections| injections.park = Some(Park { key, point, reached }));
         receiver
     }
 
-    /// Stops the next write of this verb and resource at that point; the receiver turns true when it has come.
+    /// Parks the next write with this verb and resource at the given point. The receiver becomes true when it is
+    /// parked.
     pub fn park_next(&self, what: &str, point: ParkPoint) -> watch::Receiver<bool> {
         let (reached, receiver) = watch::channel(false);
         let next = NextPark { what: what.to_owned(), point, reached };
@@ -90,7 +92,8 @@ impl ApiProxy {
         receiver
     }
 
-    /// How long no call has been in flight; watches, leases and events do not count.
+    /// Returns the time since the last call ended, or zero while a call is in flight. Watches, leases and events
+    /// don't count.
     pub fn idle_time(&self) -> Duration {
         let activity = self.shared.activity.lock();
         if activity.in_flight == 0 { activity.last.elapsed() } else { Duration::ZERO }
@@ -109,6 +112,6 @@ async fn accept_connections(listener: TcpListener, shared: Arc<ProxyShared>) {
 async fn serve_connection(stream: TcpStream, shared: Arc<ProxyShared>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| serve::serve_request(Arc::clone(&shared), request));
-    // A cut ends the connection with an error, which is what is wanted.
+    // A cut deliberately ends the connection with an error.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

@@ -1,4 +1,4 @@
-//! One request on its way through the proxy.
+//! Serves one request through the proxy.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::events::{Cut, relay_watch};
 use super::injections::{CaseKey, NextPark, ParkPoint, Side};
 use super::shared::ProxyShared;
 
-/// No body of ours is larger.
+/// The maximum request body size.
 const LARGEST: usize = 64 << 20;
 
-/// Answers a request, or cuts its connection.
+/// Responds to a request, or cuts its connection.
 pub async fn serve_request(
     shared: Arc<ProxyShared>,
     request: Request<Incoming>,
@@ -38,7 +38,7 @@ pub async fn serve_request(
     }
 }
 
-/// Carries a call out that is no watch, as far as it is let.
+/// Forwards a call that isn't a watch, with its injected faults.
 async fn carry_out(
     shared: &ProxyShared,
     parts: Parts,
@@ -76,7 +76,7 @@ async fn carry_out(
     if fault == Some(ApiFault::Lost) { Err(Cut) } else { Ok(answer) }
 }
 
-/// Waits for ever if the call is to be parked: the caller is killed meanwhile.
+/// Waits forever if the call is to be parked. The caller is killed meanwhile.
 async fn wait_if_parked(shared: &ProxyShared, key: Option<&CaseKey>, point: ParkPoint) {
     let reached = {
         let injections = shared.injections.lock();
@@ -91,7 +91,7 @@ async fn wait_if_parked(shared: &ProxyShared, key: Option<&CaseKey>, point: Park
     }
 }
 
-/// Asks for the collection as it was, if the caller is to see an old view.
+/// Makes a list request read an old resource version, if the caller should see an old view.
 fn rewind_list(shared: &ProxyShared, mut parts: Parts) -> Parts {
     let Some((version, _)) = shared.injections.lock().travel.clone() else { return parts };
     let query = parts.uri.query().unwrap_or_default();
@@ -111,7 +111,7 @@ fn rewind_list(shared: &ProxyShared, mut parts: Parts) -> Parts {
 async fn serve_watch(shared: Arc<ProxyShared>, parts: Parts, call: &ApiCall) -> Result<Response<Body>, Cut> {
     let travel = shared.injections.lock().travel.clone();
     if let Some((_, mut released)) = travel {
-        // A sender that is gone releases, too.
+        // A dropped sender releases the watch, too.
         let _ = released.wait_for(|released| *released).await;
     }
     let answer = forward_request(&shared, parts, Bytes::new()).await?;
@@ -120,7 +120,7 @@ async fn serve_watch(shared: Arc<ProxyShared>, parts: Parts, call: &ApiCall) -> 
     Ok(Response::from_parts(head, relay_watch(shared, &call.resource, body)))
 }
 
-/// Hands the request to the API server, in the name of the account.
+/// Forwards the request to the API server, impersonating the account.
 async fn forward_request(shared: &ProxyShared, parts: Parts, body: Bytes) -> Result<Response<Body>, Cut> {
     let path = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let mut request = Request::new(kube::client::Body::from(body.to_vec()));
@@ -142,7 +142,7 @@ async fn forward_request(shared: &ProxyShared, parts: Parts, body: Bytes) -> Res
     Ok(Response::from_parts(head, Body::new(body)))
 }
 
-/// A refusal as the API server words it.
+/// Returns an error response in the API server's format.
 fn refusal(code: u16, reason: &str) -> Response<Body> {
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,

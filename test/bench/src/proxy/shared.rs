@@ -1,4 +1,4 @@
-//! What all requests through the proxy share.
+//! The state that all requests through the proxy share.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ pub(super) struct Activity {
     pub last: Instant,
 }
 
-/// A call in flight.
+/// A guard for a call in flight.
 pub(super) struct Busy<'a>(&'a ProxyShared);
 
 impl Drop for Busy<'_> {

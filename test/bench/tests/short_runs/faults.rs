@@ -1,11 +1,11 @@
-//! A short run of both modes of vm-faults: a few writes of all, and storms in which everything happens to the site.
+//! Short runs in both vm-faults modes: a sample of the exhaustive cases, and storms that contain all site events.
 
 use std::process::Command;
 
-/// Runs the program; its report must have no violation.
+/// Runs the program and checks that its report doesn't contain a violation.
 fn survives(args: &[&str]) -> serde_json::Value {
     let mut program = Command::new(env!("CARGO_BIN_EXE_vm-faults"));
-    // The API servers collect garbage less often, as in the stories.
+    // Garbage collection in the API servers is less frequent, as in the stories.
     let output = program.args(args).env("GOGC", "400").output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {}\n{log}", String::from_utf8_lossy(&output.stdout));
@@ -24,7 +24,7 @@ fn what_is_killed_at_a_write_comes_to_the_same_end() {
     assert!(injected.sum::<u64>() >= 4, "{report}");
 }
 
-/// The storms mostly wait, so those of both wires run at once.
+/// The storms mostly wait, so both wires run in parallel.
 #[test]
 fn storms_are_survived_on_either_wire() {
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! A few VMs by the program that measures many: what it costs does not depend on how many there are.
+//! A short vm-scale run. The cost per VM doesn't depend on the VM count, so ten are enough.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ const COUNT: u32 = 10;
 fn measured(wire: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_vm-scale"))
         .args(["--count", &COUNT.to_string(), "--wire", wire, "--rest", "3", "--no-floor"])
-        // The API servers collect garbage less often, as in the stories.
+        // Garbage collection in the API servers is less frequent, as in the stories.
         .env("GOGC", "400")
         .output()
         .unwrap();
@@ -27,7 +27,7 @@ fn checked(wire: &str) {
     exactly("/vmop/mutatingPerVm", 1.0);
     exactly("/rest/vcenterMutating", 0.0);
     exactly("/rest/apiWrites", 0.0);
-    // Power-off and destruction; whatever reads the stream is shared by few machines here.
+    // Checks only these calls: with few VMs, the constant cost of reading updates dominates the rest.
     let ended = report.pointer("/delete/byMethod").unwrap();
     assert_eq!(
         (&ended["PowerOffVM_Task"], &ended["Destroy_Task"]),

@@ -1,4 +1,4 @@
-//! Writes the table of recordings in docs/vcenter.md: `recordings page <PAGE`.
+//! Generates the recordings table in docs/vcenter.md: `recordings page <PAGE`.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the page of standard input with the table of the recordings; without recordings the page stays as it is.
+/// Reads the page from standard input, replaces the table and prints the page. Without recordings, prints it
+/// unchanged.
 fn print_page(arguments: &[String]) -> Result<()> {
     if arguments != ["page"] {
         bail!("usage: recordings page <PAGE");

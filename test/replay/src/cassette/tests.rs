@@ -56,7 +56,7 @@ fn both_libraries_are_read() {
     assert_eq!((python[0].request.as_str(), python[0].answer.as_str()), ("", "x"));
 }
 
-/// Cut after any byte, a cassette is an error that names its place, or is whole but for its last line.
+/// A cassette that is cut at any byte yields an error with its place, unless only the last line is missing.
 #[test]
 fn a_cassette_that_was_cut_off_is_an_error() {
     for whole in [RUBY, PYTHON] {
@@ -68,7 +68,7 @@ fn a_cassette_that_was_cut_off_is_an_error() {
                     let message = error.to_string();
                     assert!(message.contains("exchange") || message.contains("line"), "{message}");
                 }
-                // Ruby's last line only names the library.
+                // A Ruby cassette's last line only contains the library name.
                 Ok(_) => assert!(whole == RUBY && cut.contains("recorded_at: "), "{cut}"),
             }
         }

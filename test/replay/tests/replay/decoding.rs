@@ -1,4 +1,4 @@
-//! Every recorded answer is decoded, and what the client does not know is on a reviewed list.
+//! Decodes all recorded responses, and compares names that the client doesn't know with a reviewed list.
 
 use std::collections::{BTreeMap, BTreeSet};
 

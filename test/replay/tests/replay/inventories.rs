@@ -1,6 +1,6 @@
-//! Whole inventories of live vCenters, loaded into the simulator.
+//! Loads inventories from live vCenters into the simulator.
 //!
-//! `LAYERCAKE_INVENTORIES` names a folder of inventories, each in a folder that `govc object.save` wrote.
+//! `LAYERCAKE_INVENTORIES` names a folder with inventories, each in a folder that `govc object.save` wrote.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ const VARIABLE: &str = "LAYERCAKE_INVENTORIES";
 const NAMESPACE: &str = "vmware-system-vmop";
 const WIRES: [WireKind; 2] = [WireKind::ViJson, WireKind::Soap];
 
-/// The saved inventories; none, with a line on stderr, if there is no folder of them.
+/// Returns the saved inventories. If the variable isn't set, prints a line on stderr and returns an empty list.
 fn inventories(test: &str) -> Vec<PathBuf> {
     let Some(folder) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
         drop(writeln!(std::io::stderr(), "skipped: {test}: {VARIABLE} names no folder of inventories"));
@@ -34,7 +34,7 @@ fn inventories(test: &str) -> Vec<PathBuf> {
     saved
 }
 
-/// How many objects of a type were saved: their files are called NUMBER-TYPE-ID.xml.
+/// Counts the saved objects by type. The files are named NUMBER-TYPE-ID.xml.
 fn count(saved: &Path, kind: &str) -> usize {
     let names = std::fs::read_dir(saved).unwrap().map(|entry| entry.unwrap().file_name());
     names.filter(|name| name.to_string_lossy().split('-').nth(1) == Some(kind)).count()
@@ -117,7 +117,7 @@ async fn every_place_of_a_live_vcenter_has_a_path_of_its_own() {
     }
 }
 
-/// Runs all checks of the VM operator with an API server that has its configuration and nothing else.
+/// Runs all VM operator checks, with an API server that contains only its configuration.
 pub async fn diagnose(sim: &Sim, wire: WireKind, recorder: Recorder) -> Vec<Diagnosis> {
     let data = configuration(sim, wire);
     let credentials = sim.config().credentials;
@@ -143,7 +143,7 @@ fn object(kind: &str, data: &Json) -> Json {
     json!({ "kind": kind, "apiVersion": "v1", "metadata": { "name": "x", "namespace": NAMESPACE }, "data": data })
 }
 
-/// The provider configuration for the largest cluster, with a datastore and a network of it.
+/// Returns the provider configuration for the largest cluster's pool, with one datastore and one network.
 fn configuration(sim: &Sim, wire: WireKind) -> Json {
     let ready = sim.ready();
     let address = sim.address();
@@ -158,7 +158,7 @@ fn configuration(sim: &Sim, wire: WireKind) -> Json {
     })
 }
 
-/// Names and addresses of the VMs in an inventory that are long enough to be found.
+/// Returns the VM names, addresses, host names and UUIDs that are long enough to search for.
 fn identifying(inventory: &Inventory) -> Vec<String> {
     let texts = inventory.all().into_iter().flat_map(|vm| {
         let guest = vm.guest.clone();
@@ -167,7 +167,7 @@ fn identifying(inventory: &Inventory) -> Vec<String> {
     texts.flatten().filter(|text| text.len() >= 8 && !is_word_of_the_api(text)).collect()
 }
 
-/// A name without a digit or a separator can be a part of a property path.
+/// Returns true if the name only has letters, because it can then be part of a property path.
 fn is_word_of_the_api(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphabetic())
 }

@@ -1,6 +1,6 @@
-//! Recorded answers of real vCenters, given to the client.
+//! Replays recorded responses of real vCenters to the client.
 //!
-//! Set `LAYERCAKE_RECORDINGS` to the folder of the recordings. Without it, each test says that it is skipped.
+//! Set `LAYERCAKE_RECORDINGS` to the recordings folder. Without it, each test prints that it is skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod decoding;
@@ -17,10 +17,10 @@ use std::path::Path;
 use replay::Folder;
 use replay::folder::{VARIABLE, from_environment};
 
-/// The recordings; `None`, with a line on stderr, if there are none.
+/// Returns the recordings. If the variable isn't set, prints a line on stderr and returns `None`.
 fn recordings(test: &str) -> Option<Folder> {
     let Some(folder) = from_environment() else {
-        // Not by println!, which is not shown for tests that pass.
+        // println! output isn't shown for passing tests.
         drop(writeln!(std::io::stderr(), "skipped: {test}: {VARIABLE} names no folder of recordings"));
         return None;
     };

@@ -1,4 +1,4 @@
-//! The page for operators says what was replayed.
+//! Checks the recordings table in docs/vcenter.md.
 
 use replay::page::with_table;
 

@@ -1,4 +1,4 @@
-//! What `layercake doctor --record` keeps of the simulated vCenter: readable, and without what identifies it.
+//! Checks that `layercake doctor --record` writes a readable recording without data that identifies the vCenter.
 
 use replay::{Exchange, recording};
 use serde_json::json;
@@ -8,7 +8,7 @@ use vsphere::{Recorder, WireKind};
 
 use super::inventories::diagnose;
 
-/// Records a run of the doctor on a vCenter with a VM, and returns the file's text.
+/// Records a doctor run against the simulated vCenter, and returns the recording's text.
 async fn record(sim: &Sim, wire: WireKind) -> String {
     let recorder = Recorder::new();
     diagnose(sim, wire, recorder.clone()).await;
@@ -20,7 +20,7 @@ async fn record(sim: &Sim, wire: WireKind) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What identifies the simulated vCenter: addresses, names, the user, ids of its libraries.
+/// Returns strings that identify the simulated vCenter: addresses, names, the user and library IDs.
 fn secrets(sim: &Sim) -> Vec<String> {
     let config = sim.config();
     let mut secrets =

@@ -1,4 +1,4 @@
-//! An HTTPS server that answers as a closure says, and keeps the bodies of the requests.
+//! An HTTPS server that responds through a closure and keeps the request bodies.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,19 +11,19 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What the server does with a request.
+/// The server's response to a request.
 pub enum Reply {
     /// A body with status 200.
     Body(String),
-    /// As [`Reply::Body`], with a session.
+    /// A body with status 200 and a session cookie.
     Session(String),
-    /// No answer comes.
+    /// The request never completes.
     Never,
 }
 
 type Answer = dyn FnMut(&str, &str) -> Reply + Send;
 
-/// The server. It ends when it is dropped.
+/// The server. It stops when it is dropped.
 pub struct Server {
     port: u16,
     certificate: String,
@@ -38,7 +38,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Starts a server; `answer` gets the path and the body of each request.
+    /// Starts a server. `answer` receives each request's path and body.
     pub async fn start(answer: impl FnMut(&str, &str) -> Reply + Send + 'static) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
         let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -67,12 +67,12 @@ impl Server {
         self.port
     }
 
-    /// Its certificate (PEM).
+    /// Returns the server's certificate in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// The bodies of the requests that contain this element.
+    /// Returns the request bodies that contain this element.
     pub fn asked(&self, element: &str) -> Vec<String> {
         let begin = format!("<{element} ");
         self.requests.lock().unwrap().iter().filter(|body| body.contains(&begin)).cloned().collect()
@@ -101,7 +101,7 @@ async fn serve(
     Ok(())
 }
 
-/// The path and the body of the next request.
+/// Reads the next request's path and body. Returns `None` at the end of the stream.
 async fn read(
     stream: &mut TlsStream<TcpStream>,
     buffer: &mut Vec<u8>,

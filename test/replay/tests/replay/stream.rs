@@ -1,4 +1,4 @@
-//! A recorded update stream in two parts, followed by the client's inventory.
+//! Replays a recorded update stream in two parts to the client's inventory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn parts(exchanges: &[(usize, Exchange)]) -> Vec<Exchange> {
     polls.filter(|exchange| exchange.call() == "WaitForUpdatesEx").cloned().collect()
 }
 
-/// The properties of the VMs that the parts show, read from the decoded parts one after the other.
+/// Returns the object properties after all parts, read directly from the decoded parts.
 fn expected(parts: &[Exchange]) -> BTreeMap<MoRef, BTreeMap<String, Value>> {
     let mut vms: BTreeMap<MoRef, BTreeMap<String, Value>> = BTreeMap::new();
     for part in parts {
@@ -55,7 +55,7 @@ fn assert_same(vm: &Vm, shown: &BTreeMap<String, Value>) {
     assert_eq!(read.nics.len(), nics.map(of_type).iter().sum::<usize>(), "{}", vm.moref);
 }
 
-/// Answers as the recorded server, with the views of the client's own filter; after the last part nothing comes.
+/// Returns a closure that responds like the recorded server. After the last part, `WaitForUpdatesEx` never completes.
 fn answer(parts: Vec<Exchange>, content: String) -> impl FnMut(&str, &str) -> Reply + Send + 'static {
     move |path, body| {
         let call = Exchange { path: path.to_owned(), request: body.to_owned(), ..Exchange::default() };
@@ -107,7 +107,7 @@ fn envelope(body: &str) -> String {
     )
 }
 
-/// Follows the stream and returns the inventory when it is complete, with the server.
+/// Follows the stream, waits until the inventory is complete, and returns it with the server.
 async fn follow(parts: Vec<Exchange>, content: String) -> (Server, Inventory) {
     let server = Server::start(answer(parts, content)).await;
     let config = Config {
@@ -147,7 +147,7 @@ async fn a_recorded_stream_in_two_parts_is_followed_to_its_end() {
     }
 }
 
-/// A stream whose second part adds, changes and removes what the first one showed.
+/// vCenter sends a stream whose second part adds, changes and removes VMs from the first part.
 #[tokio::test]
 async fn the_second_part_of_a_stream_changes_what_the_first_one_showed() {
     let change = |name: &str, op: &str, val: &str| {
@@ -180,7 +180,7 @@ async fn the_second_part_of_a_stream_changes_what_the_first_one_showed() {
             &[change("name", "assign", &text(id)), change("config.version", "assign", &text("vmx-19"))],
         )
     };
-    // Nobody asked for hosts, and none becomes a VM.
+    // The client doesn't ask for hosts. A host must not become a VM.
     let host = named("host-1").replace("VirtualMachine", "HostSystem");
     let first = part("0_1", &[named("vm-1"), host, named("vm-2")].concat(), "<truncated>true</truncated>");
     let changed = update(
@@ -199,6 +199,6 @@ async fn the_second_part_of_a_stream_changes_what_the_first_one_showed() {
         inventory.all().iter().map(|vm| (vm.name.clone(), vm.hardware_version.clone())).collect();
     vms.sort();
     let expected = [("renamed".to_owned(), String::new()), ("vm-3".to_owned(), "vmx-19".to_owned())];
-    // vCenter may unset a configuration that it cannot read, so the last known one stays.
+    // vCenter may unset a configuration that it can't read, so the inventory keeps the last known one.
     assert!(vms[1] == expected[1] && vms[0].0 == expected[0].0 && vms.len() == 2, "{vms:?}");
 }

@@ -1,4 +1,4 @@
-//! The types by which the simulated vCenter is checked agree with what real ones answered.
+//! Checks recorded responses of real vCenters against the types that the wire check uses for the simulated vCenter.
 
 use std::path::Path;
 use std::process::Command;
