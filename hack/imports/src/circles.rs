@@ -1,16 +1,17 @@
-//! Circles among the files of a crate, and among the rooms of each of its folders. Pure.
+//! Finds import cycles between a crate's files, and between the rooms in each folder. Doesn't read files.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 use crate::tree::{Import, Tree};
 
-/// How many names a printed arrow shows.
+/// The maximum number of names that a printed arrow lists.
 const SHOWN: usize = 4;
 
 type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// Every circle of a crate, each in one line. A circle of rooms that are single files is one of files, too, and stands here once.
+/// Returns all cycles in a crate, one line each. A cycle between single-file rooms is a file cycle too, and is listed
+/// once.
 pub fn find(tree: &Tree) -> BTreeSet<String> {
     let imports = tree.imports();
     let mut levels = vec![file_arrows(tree, &imports)];
@@ -29,7 +30,7 @@ fn file_arrows(tree: &Tree, imports: &BTreeSet<Import>) -> Arrows {
     arrows
 }
 
-/// The imports between the rooms right below one file's module; the file itself, on top, is their roof.
+/// Returns the imports between the rooms directly below a file's module. The file itself is their roof.
 fn room_arrows(tree: &Tree, imports: &BTreeSet<Import>, top: usize) -> Arrows {
     let level = tree.files[top].chain.len();
     let has_rooms_below =
@@ -54,7 +55,7 @@ fn room_arrows(tree: &Tree, imports: &BTreeSet<Import>, top: usize) -> Arrows {
     arrows
 }
 
-/// For each node, the shortest way back to itself, if there is one; ways that are the same circle are given once.
+/// Returns the shortest cycle through each node, if any. Cycles with the same nodes are returned once.
 fn shortest(arrows: &Arrows) -> BTreeSet<String> {
     let mut circles = BTreeMap::new();
     for start in arrows.keys() {
@@ -103,7 +104,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The folder of a module's file, whether that is `x.rs` or `x/mod.rs`.
+/// Returns the folder for a module file, which is `x.rs` or `x/mod.rs`.
 fn folder(path: &Path) -> String {
     let folder = if path.ends_with("mod.rs") { path.with_file_name("") } else { path.with_extension("") };
     format!("{}/", folder.display().to_string().trim_end_matches('/'))

@@ -1,13 +1,13 @@
-//! Compares the table of crates in docs/architecture.md with the crates' manifests.
+//! Compares the crate table in docs/architecture.md with the crates' manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The page with the table.
+/// The page that contains the table.
 pub const PAGE: &str = "docs/architecture.md";
-/// The table's first row.
+/// The table's header row.
 const HEADER: &str = "| crate | depends on |";
 
-/// Returns the crates in `members` on which a crate depends. Dependencies of its tests do not count.
+/// Returns the crates in `members` on which a crate depends. Dev-dependencies don't count.
 pub fn dependencies<'a>(manifest: &'a str, members: &BTreeSet<&str>) -> BTreeSet<&'a str> {
     let of_section = manifest.lines().skip_while(|line| *line != "[dependencies]").skip(1);
     of_section
@@ -17,7 +17,7 @@ pub fn dependencies<'a>(manifest: &'a str, members: &BTreeSet<&str>) -> BTreeSet
         .collect()
 }
 
-/// Returns a message for each row of the page's table that differs from the manifests, and for each crate without a row.
+/// Returns a message for each table row that differs from the manifests, and for each crate without a row.
 pub fn differences(page: &str, manifests: &BTreeMap<&str, String>) -> Vec<String> {
     let members: BTreeSet<_> = manifests.keys().copied().collect();
     let mut differences = Vec::new();
@@ -45,7 +45,7 @@ pub fn differences(page: &str, manifests: &BTreeMap<&str, String>) -> Vec<String
     differences
 }
 
-/// Returns the cells of each row of the table that begins with a header.
+/// Returns the cells in each row below this table header.
 pub fn rows<'a>(page: &'a str, header: &str) -> impl Iterator<Item = impl Iterator<Item = &'a str>> {
     let lines = page.lines().skip_while(move |line| *line != header).skip(2);
     lines.take_while(|line| line.starts_with('|')).map(|row| row.split('|').skip(1))

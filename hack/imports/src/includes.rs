@@ -1,25 +1,24 @@
-//! Finds files outside a crate's folder that the crate embeds or compiles, with `include_str!`, `include_bytes!`, `include_dir!`,
-//! `include!` or `#[path]`.
+//! Finds files outside a crate's folder that the crate embeds or compiles, with `include_str!`, `include_bytes!`,
+//! `include_dir!`, `include!` or `#[path]`.
 
 use std::path::{Component, Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// Each crate that can embed a folder or file outside all crates, with that path. No other crate can embed it.
+/// The shared files and folders outside all crates, each with the one crate that may embed it.
 const OWNERS: [(&str, &str); 2] = [("components", "config"), ("cli", "docs/checks.md")];
-/// The variable with the crate's folder, in `env!` and in paths of `include_dir!`.
+/// The variable that contains the crate's folder, in `env!` and in `include_dir!` paths.
 const CRATE_FOLDER: &str = "CARGO_MANIFEST_DIR";
 
-/// A crate, with paths from the workspace's root.
+/// A crate. All paths are relative to the workspace root.
 pub struct Package {
-    /// Its folder.
     pub folder: PathBuf,
-    /// Folders of its targets that lie elsewhere, such as test/stories.
+    /// Target folders outside the crate's folder, such as test/stories.
     pub beside: Vec<PathBuf>,
 }
 
 impl Package {
-    /// The crate in `folder`, as its manifest describes it.
+    /// Parses the manifest in `folder`.
     pub fn new(folder: &str, manifest: &str) -> Self {
         let folder = PathBuf::from(folder);
         let targets = manifest.lines().filter_map(|line| line.strip_prefix("path = \"")?.strip_suffix('"'));
@@ -30,19 +29,19 @@ impl Package {
         Self { folder, beside }
     }
 
-    /// The folders with its sources.
+    /// Returns the folders that contain the crate's sources.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         [&self.folder].into_iter().chain(&self.beside).map(PathBuf::as_path)
     }
 
-    /// Returns true if the crate can embed a file.
+    /// Returns true if the crate may embed the file.
     fn owns(&self, path: &Path) -> bool {
         let embeds =
             |(owner, shared): &(&str, &str)| self.folder == Path::new(owner) && path.starts_with(shared);
         self.folders().any(|folder| path.starts_with(folder)) || OWNERS.iter().any(embeds)
     }
 
-    /// The files outside the crate that one of its files includes, in the order of the text.
+    /// Returns the files outside the crate that `file` includes, in source order.
     pub fn foreign_files(&self, file: &Path, text: &str) -> Result<Vec<PathBuf>, String> {
         let tokens: TokenStream = text.parse().map_err(|error| format!("{}: {error}", file.display()))?;
         let mut included = Vec::new();
@@ -76,7 +75,7 @@ impl Package {
         }
     }
 
-    /// The path that the arguments of a macro make: their string literals, joined as `concat!` does it.
+    /// Returns the path in macro arguments: their string literals, joined like `concat!` does.
     fn included(&self, arguments: TokenStream, file: &Path) -> PathBuf {
         let folder = self.folder.to_string_lossy();
         let mut literals = Vec::new();
@@ -110,7 +109,7 @@ fn take_literals(tokens: TokenStream, literals: &mut Vec<String>) {
     }
 }
 
-/// A path without `.` and `..`, as far as it does not leave the root.
+/// Removes `.` and resolves `..`, except at the path's start.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

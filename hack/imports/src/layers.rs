@@ -1,4 +1,5 @@
-//! Compares the table of layers in docs/architecture.md with the kinds that crates name. `api` has a folder for the kinds of each layer.
+//! Compares the layer table in docs/architecture.md with the kinds that crates use. `api` contains a folder with each
+//! layer's kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,15 +7,15 @@ use std::path::{Path, PathBuf};
 use crate::crates::{list, quoted, rows};
 use crate::tree::Tree;
 
-/// The table's first row.
+/// The table's header row.
 const HEADER: &str = "| crate | names kinds of |";
-/// The folders of `api` with kinds.
+/// The kind folders in `api`.
 const LAYERS: [&str; 4] = ["capi", "capw", "gcm", "vmop"];
 
-/// The layers whose kinds a crate, or a folder of `api`, names, each with the first file that does.
+/// The layers that a crate or an `api` folder uses, each with the first file that uses it.
 pub type Named = BTreeMap<String, PathBuf>;
 
-/// Returns the layers that a crate names. Code for tests does not count.
+/// Returns the layers that a crate uses. Test code doesn't count.
 pub fn named(tree: &Tree) -> Named {
     let mut named = Named::new();
     for (file, name) in tree.names_of("api") {
@@ -25,7 +26,7 @@ pub fn named(tree: &Tree) -> Named {
     named
 }
 
-/// Returns the other layers that each layer's folder of `api` names.
+/// Returns for each layer folder in `api` the other layers that it uses.
 pub fn named_by_folders(tree: &Tree) -> BTreeMap<String, Named> {
     let mut folders: BTreeMap<_, _> =
         LAYERS.iter().map(|layer| (format!("api::{layer}"), Named::new())).collect();
@@ -41,13 +42,13 @@ pub fn named_by_folders(tree: &Tree) -> BTreeMap<String, Named> {
     folders
 }
 
-/// Returns the layer to which a file of `api` belongs.
+/// Returns the layer to which an `api` file belongs.
 fn layer(path: &Path) -> Option<&'static str> {
     let first = Path::new(path.iter().next()?).with_extension("");
     LAYERS.into_iter().find(|layer| first == Path::new(layer))
 }
 
-/// Returns a message for each crate and folder whose row differs from what it names.
+/// Returns a message for each crate or folder whose table row differs from its imports.
 pub fn differences(page: &str, actual: &BTreeMap<String, Named>) -> Vec<String> {
     let mut written: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for mut cells in rows(page, HEADER) {

@@ -1,13 +1,13 @@
-//! Shows imports that make a circle, among the files of a crate or among the rooms of a folder: `imports [--root FOLDER] [CRATE]…`.
+//! Finds import cycles between a crate's files or between a folder's rooms: `imports [--root FOLDER] [CRATE]…`.
 //!
-//! A room is a file, or a folder with all that is in it (`x.rs` and `x/` are one room). Rooms of a folder stand on floors, each
-//! importing from those below it only, and the folder's own file (`mod.rs`, `lib.rs`) is their roof. An import that runs up
-//! closes a circle, so circles are what is looked for. `mod x;` is no import; a name that is imported through a re-export
-//! counts as one of the file that defines it; code for tests does not count.
+//! A room is a file, or a folder with all its files (`x.rs` and `x/` are one room). A folder's rooms form layers, and
+//! each may import only from the layers below it. The folder's own file (`mod.rs`, `lib.rs`) is their roof. An import
+//! in the other direction closes a cycle. `mod x;` doesn't count as an import. A name that is imported through a
+//! re-export counts as an import from the file that defines it. Test code doesn't count.
 //!
-//! It also shows files outside a crate that the crate includes; this check covers test code. Without names of crates, it compares two
-//! tables in docs/architecture.md with the code: that of crates with their manifests, and that of layers with the kinds of `api` that
-//! they name.
+//! The program also reports files outside a crate that the crate includes, in test code too. Without crate names, it
+//! compares two tables in docs/architecture.md with the code: the crate table with the manifests, and the layer table
+//! with the `api` kinds that crates use.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many there are of each.
+/// Findings by kind.
 #[derive(Default)]
 struct Findings {
     circles: usize,
@@ -49,7 +49,7 @@ struct Findings {
     rows: usize,
 }
 
-/// Prints every circle and every included file of others, of the wanted crates, and what is wrong in the table of crates.
+/// Prints all cycles and foreign includes in the selected crates. Without a selection, also prints table differences.
 fn check() -> Result<Findings, String> {
     let mut root = PathBuf::from(".");
     let mut wanted = Vec::new();
@@ -96,7 +96,7 @@ fn check() -> Result<Findings, String> {
     Ok(findings)
 }
 
-/// Returns what differs between the table of crates and the manifests. Crates in test/ and hack/ have no row in the table.
+/// Returns the differences between the crate table and the manifests. Crates in test/ and hack/ aren't in the table.
 fn table_differences(root: &Path, page: &str, members: &[String]) -> Result<Vec<String>, String> {
     let shipped = members.iter().filter(|member| !member.contains('/'));
     let manifests = shipped.map(|member| {
@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Each source of a crate, tests and examples among them, with each file of others that it includes.
+/// Returns each source file in a crate (tests and examples too) with each foreign file that it includes.
 fn foreign_files(root: &Path, member: &str) -> Result<Vec<(PathBuf, PathBuf)>, String> {
     let manifest = root.join(member).join("Cargo.toml");
     let text = read(&manifest)?;
@@ -126,7 +126,7 @@ fn foreign_files(root: &Path, member: &str) -> Result<Vec<(PathBuf, PathBuf)>, S
     Ok(found)
 }
 
-/// The Rust files below a folder, with paths from the root.
+/// Returns the Rust files below a folder, relative to the root.
 fn sources(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let failed = |error| format!("{}: {error}", folder.display());
     let mut files = Vec::new();
@@ -143,7 +143,7 @@ fn sources(root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// The folders that the workspace's `members` name.
+/// Returns the workspace `members`.
 fn members(root: &Path) -> Result<Vec<String>, String> {
     let file = root.join("Cargo.toml");
     let text = read(&file)?;

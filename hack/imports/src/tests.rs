@@ -1,4 +1,4 @@
-//! Planted circles and planted includes of others' files are found, and nothing else is.
+//! Checks that planted cycles and foreign includes are found, without false positives.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::circles;
 use crate::includes::Package;
 use crate::tree::Tree;
 
-/// The circles of a crate that consists of these files.
+/// Returns the cycles in a crate that consists of these files.
 fn circles(files: &[(&str, &str)]) -> BTreeSet<String> {
     let read = |path: &Path| {
         files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned())
@@ -109,7 +109,7 @@ fn tests_do_not_count() {
     assert_eq!(found, lines(&[]));
 }
 
-/// The files of others that a file of a crate includes.
+/// Returns the foreign files that a package's file includes.
 fn foreign_files(package: &Package, file: &str, text: &str) -> Vec<PathBuf> {
     package.foreign_files(Path::new(file), text).unwrap()
 }

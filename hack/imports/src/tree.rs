@@ -1,4 +1,4 @@
-//! The modules of one crate, what each of them names, and the files that those names stand in.
+//! Reads a crate's modules and the names they use, and resolves each name to the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// A path to follow through re-exports is never longer than this; beyond it, a re-export names itself.
+/// The maximum number of re-exports to follow for one path.
 const MAX_DEPTH: usize = 16;
 
 /// The file that uses a name, the file that defines it, and the name.
 pub type Import = (usize, usize, String);
 
-/// One module: a file, or a `mod x { … }` in one.
+/// A module: a file, or an inline `mod x { … }`.
 #[derive(Default)]
 struct Module {
     file: usize,
@@ -20,19 +20,19 @@ struct Module {
     children: BTreeMap<String, usize>,
     items: BTreeSet<String>,
     uses: BTreeMap<String, Vec<String>>,
-    /// What a `use` binds for others (`pub use`): it counts only if the module names it, too.
+    /// The names that a `pub use` binds. They count as imports only if the module uses them itself.
     reexports: BTreeSet<String>,
     globs: Vec<Vec<String>>,
     paths: BTreeSet<Vec<String>>,
 }
 
-/// One file: its path below `src`, and the chain of files above it, from the crate's root to itself.
+/// A file: its path below `src`, and the chain of files from the crate root to it.
 pub struct File {
     pub path: PathBuf,
     pub chain: Vec<usize>,
 }
 
-/// The modules of one crate.
+/// One crate's modules.
 #[derive(Default)]
 pub struct Tree {
     modules: Vec<Module>,
@@ -40,7 +40,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads a crate from its root file on, following every `mod` that is not for tests or generated.
+    /// Reads a crate, starting at its root file. Skips test modules and generated modules.
     pub fn read(root: &str, read: &dyn Fn(&Path) -> Option<String>) -> Result<Self, String> {
         let mut tree = Self::default();
         let folder = Path::new("").to_path_buf();
@@ -77,7 +77,7 @@ impl Tree {
         for item in items.iter().filter(|item| !is_for_tests(attributes(item))) {
             if let syn::Item::Mod(module) = item {
                 let name = module.ident.to_string();
-                // A tool writes this module, and its imports are not a choice of ours.
+                // This module is generated, so its imports can't be changed by hand.
                 if name == "generated" {
                     continue;
                 }
@@ -98,7 +98,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Every name that a file takes from another one of the crate.
+    /// Returns all names that files import from other files in the crate.
     pub fn imports(&self) -> BTreeSet<Import> {
         let mut imports = BTreeSet::new();
         for (id, module) in self.modules.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Tree {
         imports
     }
 
-    /// Returns each name that files take directly from another crate: `b` of `a::b::C`, with the file.
+    /// Returns the names that files use from another crate, with the file: for `a::b::C`, the name is `b`.
     pub fn names_of(&self, other: &str) -> BTreeSet<(&Path, String)> {
         let paths = self.modules.iter().flat_map(|module| {
             let file = self.files[module.file].path.as_path();
@@ -125,7 +125,8 @@ impl Tree {
         names.map(|(file, path)| (file, path[1].clone())).collect()
     }
 
-    /// The file where a path's item is defined, and the item's name; nothing where the path leaves the crate or ends at a module.
+    /// Returns the file that defines the path's item, and the item's name. Returns `None` if the path leaves the
+    /// crate or ends at a module.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<(usize, String)> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -156,7 +157,7 @@ impl Tree {
         self.reexport(module, path, depth).or_else(|| Some((here.file, first.clone())))
     }
 
-    /// Follows what a `use` of the module binds a path's first name to.
+    /// Resolves a path's first name through a `use` in the module.
     fn reexport(&self, module: usize, path: &[String], depth: usize) -> Option<(usize, String)> {
         let (first, rest) = path.split_first()?;
         let here = &self.modules[module];
@@ -177,7 +178,7 @@ impl Tree {
         })
     }
 
-    /// The module that a path of modules leads to.
+    /// Returns the module to which a module path leads.
     fn module(&self, from: usize, path: &[String]) -> Option<usize> {
         path.iter().enumerate().try_fold(from, |module, (at, name)| match name.as_str() {
             "crate" => Some(0),
@@ -207,7 +208,7 @@ impl Module {
             }
             syn::UseTree::Rename(rename) => (Some(rename.rename.to_string()), with(&rename.ident)),
         };
-        // Two things of one name, or two `_`: both count.
+        // Names that are bound twice, and `_`, can't be map keys, so keep only their paths.
         match bound {
             Some(bound) if bound != "_" && !self.uses.contains_key(&bound) => {
                 self.reexports.extend(public.then(|| bound.clone()));
@@ -217,7 +218,7 @@ impl Module {
         }
     }
 
-    /// Takes the paths out of what is not parsed: the arguments of macros and attributes.
+    /// Collects paths from unparsed tokens: macro and attribute arguments.
     fn take_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

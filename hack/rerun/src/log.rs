@@ -1,17 +1,17 @@
-//! Reads the output of `cargo test --no-fail-fast` and finds the tests that failed.
+//! Parses `cargo test --no-fail-fast` output and finds the failed tests.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The marker that a story prints before it ends a test program whose thread it blocks.
+/// The marker that a story prints before it aborts a test program whose thread it blocks.
 const HANGS: &str = "HANGING STORY ";
 
-/// One test program in the output of Cargo.
+/// A test program in Cargo's output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// The executable. Empty for documentation tests, which have none.
+    /// The executable. Empty for doc tests, which don't have one.
     pub executable: PathBuf,
-    /// The failed tests with the first line of their panic.
+    /// The failed tests, each with its panic message's first line.
     pub failed: Vec<Failure>,
     /// The tests that passed or were ignored.
     pub finished: BTreeSet<String>,
@@ -19,12 +19,12 @@ pub struct Run {
     pub begun: usize,
     /// True if the program printed its result, so all its tests have finished.
     pub has_result: bool,
-    /// True if Cargo says that the program failed.
+    /// True if Cargo reports that the program failed.
     pub is_failed: bool,
 }
 
 impl Run {
-    /// Returns the failure of a test, which is new if the test has none yet.
+    /// Returns a test's failure, and adds one if the test doesn't have one yet.
     fn failure(&mut self, name: &str) -> &mut Failure {
         let known = self.failed.iter().position(|failure| failure.name == name);
         let index = known.unwrap_or_else(|| {
@@ -34,7 +34,7 @@ impl Run {
         &mut self.failed[index]
     }
 
-    /// Returns the listed tests that neither finished nor failed, because the program ended early.
+    /// Returns the listed tests that neither finished nor failed because the program ended early.
     pub fn unfinished(&self, listed: &[String]) -> Vec<String> {
         if self.has_result || self.finished.len() + self.failed.len() >= self.begun {
             return Vec::new();
@@ -46,16 +46,16 @@ impl Run {
     }
 }
 
-/// A test that failed.
+/// A failed test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The name that the test program lists.
     pub name: String,
-    /// The first line of its panic message.
+    /// The panic message's first line.
     pub cause: String,
 }
 
-/// Returns the test programs that failed.
+/// Returns the failed test programs.
 pub fn failed_runs(log: &str) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut part = Part::Progress;
@@ -71,7 +71,7 @@ pub fn failed_runs(log: &str) -> Vec<Run> {
     runs
 }
 
-/// Returns the executable that Cargo starts with this line. It is empty for documentation tests.
+/// Returns the executable that Cargo starts at this line. It is empty for doc tests.
 fn started(line: &str) -> Option<PathBuf> {
     let line = line.trim_start();
     if line.starts_with("Doc-tests ") {
@@ -81,13 +81,13 @@ fn started(line: &str) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// The part of a program's output that a line is in.
+/// The part of a program's output that contains the current line.
 enum Part {
     /// One line for each finished test.
     Progress,
-    /// The output of a failed test, until its panic message was read.
+    /// A failed test's output, up to its panic message.
     Output(String),
-    /// The line after `panicked at`, which is the message.
+    /// The line after `panicked at`, which contains the message.
     Message(String),
 }
 
@@ -116,7 +116,7 @@ impl Part {
     }
 }
 
-/// Reads a line that says how far a program has come.
+/// Parses a progress line.
 fn read_progress(line: &str, run: &mut Run) {
     if let Some((name, cause)) = line.strip_prefix(HANGS).and_then(|rest| rest.split_once(": ")) {
         cause.clone_into(&mut run.failure(name).cause);

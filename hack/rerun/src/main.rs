@@ -1,5 +1,5 @@
-//! Runs the tests that failed in a run of `cargo test` once more, each alone. A test that succeeds then is printed as
-//! `FLAKY NAME: first cause`. The exit status is 0 if all of them pass, else 1.
+//! Reruns the tests that failed in a `cargo test` run, each alone. A test that succeeds now is printed as
+//! `FLAKY NAME: first cause`. The exit status is 0 if all tests pass, otherwise 1.
 //!
 //!     cargo test --workspace --no-fail-fast 2>&1 | tee LOG
 //!     cargo run -p rerun -- LOG
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::log::{Failure, Run, failed_runs};
 
-/// The deadline of one test, as `timeout` reads it. Stories have shorter ones of their own.
+/// The timeout per test, in the format that `timeout` reads. Stories have shorter timeouts.
 const DEADLINE: &str = "45m";
 
 fn main() -> Result<ExitCode> {
@@ -39,7 +39,7 @@ fn main() -> Result<ExitCode> {
     Ok(if all_pass { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the failed tests of a program again. Returns true if all of them pass.
+/// Reruns a program's failed tests. Returns true if all pass.
 fn rerun(run: &Run, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
     if run.executable.as_os_str().is_empty() {
         println!("FAILED: documentation tests do not run again");
@@ -56,7 +56,7 @@ fn rerun(run: &Run, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
         all_pass &= succeeds;
     }
     let unfinished = run.unfinished(&list(program, folder)?);
-    // A program that ends early says little about the tests that it did not finish. They need not run alone.
+    // The unfinished tests aren't suspects, so they don't need to run alone.
     if !unfinished.is_empty() {
         println!("{} ended before {} of its tests", program.display(), unfinished.len());
         all_pass &= run_tests(program, folder, &unfinished)?;
@@ -67,7 +67,7 @@ fn rerun(run: &Run, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
     Ok(all_pass)
 }
 
-/// Runs some tests of a program, also those that are ignored by default. Returns true if they pass.
+/// Runs tests of a program, including ignored ones. Returns true if they pass.
 fn run_tests(program: &Path, folder: &Path, names: &[String]) -> Result<bool> {
     println!("\n== again: {}", names.join(" "));
     let status = Command::new("timeout")
@@ -82,7 +82,7 @@ fn run_tests(program: &Path, folder: &Path, names: &[String]) -> Result<bool> {
     Ok(status.with_context(|| format!("cannot run {}", program.display()))?.success())
 }
 
-/// Returns the names of a program's tests that run by default.
+/// Returns all test names in a program, except ignored tests.
 fn list(program: &Path, folder: &Path) -> Result<Vec<String>> {
     let named = |ignored: bool| -> Result<Vec<String>> {
         let mut command = Command::new(program);
@@ -95,7 +95,7 @@ fn list(program: &Path, folder: &Path) -> Result<Vec<String>> {
     Ok(named(false)?.into_iter().filter(|name| !ignored.contains(name)).collect())
 }
 
-/// Returns the folder of the package of each test program. Cargo runs the program there.
+/// Returns each test program's package folder. Cargo runs the program there.
 fn package_folders() -> Result<BTreeMap<PathBuf, PathBuf>> {
     let output = Command::new("cargo")
         .args(["test", "--workspace", "--no-run", "--quiet", "--message-format=json"])
@@ -110,7 +110,7 @@ fn package_folders() -> Result<BTreeMap<PathBuf, PathBuf>> {
     Ok(messages.filter_map(|message| package_folder(&message)).collect())
 }
 
-/// Returns the executable that a message of Cargo names, and the folder of its package.
+/// Returns the executable in a Cargo message and its package folder.
 fn package_folder(message: &Value) -> Option<(PathBuf, PathBuf)> {
     let executable = message["executable"].as_str()?;
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use crate::log::{Failure, failed_runs};
 
-/// A run of two programs. The first succeeds; in the second, two tests fail.
+/// A log with two programs. The first succeeds. In the second, two tests fail.
 const LOG: &str = "\
      Running unittests src/lib.rs (/target/debug/deps/api-1)
 
