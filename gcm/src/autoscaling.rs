@@ -1,9 +1,9 @@
-//! What a cluster autoscaler reads of a pool whose size is left to it: how few and how many nodes it may have, and what a node would
-//! be like where there is none.
+//! Annotations that a cluster autoscaler reads from a MachineDeployment: the minimum and maximum pool size, and node labels and
+//! taints, which the autoscaler needs to scale up from zero.
 //!
-//! The bounds stand on the TanzuKubernetesCluster, under the names that the autoscaler knows from MachineDeployments, and hold for each
-//! of its pools that names no number of replicas. Where it names none, those of a MachineDeployment itself are left alone.
-//! Source: the Cluster API provider of cluster-autoscaler.
+//! The bounds are annotations on the TanzuKubernetesCluster, with the autoscaler's annotation keys. They apply to each pool
+//! that doesn't set replicas. Without them, gcm doesn't touch bounds that users set on the MachineDeployments. Source: the
+//! Cluster API provider of cluster-autoscaler.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,17 @@ use api::names::annotation;
 use k8s_openapi::api::core::v1::Taint;
 use kube::ResourceExt;
 
-/// The bounds, as they are written.
+/// The annotation keys for the bounds, minimum first.
 pub const BOUNDS: [&str; 2] = [annotation::AUTOSCALER_MIN_SIZE, annotation::AUTOSCALER_MAX_SIZE];
 
-/// How few and how many nodes a pool may have.
+/// The minimum and maximum pool size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// At least so many.
     pub min: i32,
-    /// At most so many.
     pub max: i32,
 }
 
-/// The bounds of a cluster's pools, if it has any; else which annotation is not what it should be, and why.
+/// Returns a cluster's pool size bounds, if both are set. Fails with the key of the faulty annotation and the reason.
 pub fn bounds(tkc: &TanzuKubernetesCluster) -> Result<Option<Bounds>, (&'static str, String)> {
     let [min, max] = BOUNDS.map(|key| (key, tkc.annotations().get(key)));
     match (min, max) {
@@ -48,7 +46,8 @@ fn size(key: &'static str, text: &str) -> Result<i32, (&'static str, String)> {
     size.ok_or_else(|| (key, format!("{text:?} is not a number of nodes")))
 }
 
-/// Annotations of a pool's MachineDeployment. Bounds that cannot be read, of before they were checked, are left out.
+/// Returns the autoscaler annotations for a pool's MachineDeployment, if the pool doesn't set replicas. Invalid bounds are
+/// skipped: objects that were stored before admission checked them can contain such bounds.
 pub fn annotations(tkc: &TanzuKubernetesCluster, pool: &NodePool) -> BTreeMap<String, String> {
     if pool.replicas.is_some() {
         return BTreeMap::new();

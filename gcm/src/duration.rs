@@ -1,9 +1,9 @@
-//! Durations as Go reads them: `5m`, `1h30m`, `0`.
+//! Parses durations in Go's format: `5m`, `1h30m`, `0`.
 //!
-//! jiff's format differs where manifests rely on Go's: Go takes units in any order, more than once and with fractions
-//! (`1.5h30m`), and no blanks or words.
+//! jiff's format differs in ways that matter to manifests: Go accepts units in any order, repeated and with fractions
+//! (`1.5h30m`), but doesn't accept spaces between units, or unit names such as `minutes`.
 
-/// The whole seconds of a duration, or nothing if the text is none or it is negative.
+/// Parses a duration and returns its whole seconds, or `None` if it is malformed, negative or too large.
 pub fn parse_seconds(text: &str) -> Option<i32> {
     let text = text.trim();
     if text == "0" {

@@ -1,24 +1,22 @@
-//! The Guest Cluster Manager: the top layer.
+//! The Guest Cluster Manager (gcm): the top layer.
 //!
-//! Reads TanzuKubernetesCluster, TanzuKubernetesRelease, OSImage and VirtualMachineImage. Writes the Cluster API
-//! objects of a cluster, the releases that images carry, and the status of the cluster. Never touches
-//! VirtualMachines or vCenter.
+//! Reads TanzuKubernetesCluster, TanzuKubernetesRelease, OSImage and VirtualMachineImage. Writes Cluster API objects,
+//! releases that it derives from node images, and cluster status. Never touches VirtualMachines or vCenter.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`cluster`] | the controller of TanzuKubernetesClusters: gather, plan, carry out, status; a folder for each aspect |
-//! | [`addons`] | what guests need besides nodes: bundles of manifests, applied and kept in them |
-//! | [`sync`] | what guests get of their namespace and their spec: storage classes, administrators, issuers |
-//! | [`release`] | from node images to TanzuKubernetesReleases and OSImages; which release a cluster asks for, and how versions compare |
-//! | [`spec`] | what the fields of a TanzuKubernetesCluster mean, and what a change of each does to nodes |
-//! | [`admission`] | what a TanzuKubernetesCluster may ask for, and the defaults it gets |
-//! | [`autoscaling`] | what a cluster autoscaler reads of pools whose size is left to it |
-//! | [`render`] | the objects that a TanzuKubernetesCluster would have, for `layercake render` |
+//! | [`cluster`] | the TanzuKubernetesCluster controller: gather, plan, carry out, status; one folder per aspect |
+//! | [`addons`] | add-ons of workload clusters: manifest bundles that gcm applies and restores |
+//! | [`sync`] | settings that workload clusters get from their namespace and spec: storage classes, administrators, token issuers |
+//! | [`release`] | TanzuKubernetesReleases and OSImages from node images; release resolution and version order |
+//! | [`spec`] | the meaning of TanzuKubernetesCluster fields, and which changes replace nodes |
+//! | [`admission`] | validation rules and defaults for TanzuKubernetesClusters |
+//! | [`autoscaling`] | annotations that a cluster autoscaler reads from the pools that it scales |
+//! | [`render`] | the objects that gcm would create for a TanzuKubernetesCluster, for `layercake render` |
 //! | [`webhook`] | admission and conversion over HTTPS |
 //!
-//! [`admission`], [`release::resolution`], [`release::version`] and [`release::query`] are pure, and `layercake lint` calls
-//! them too. Generated objects are compared by content: templates are named after a hash of theirs, so that an upgrade of
-//! this program replaces no machine.
+//! [`admission`], [`release::resolution`], [`release::version`] and [`release::query`] are pure, and `layercake lint` also
+//! calls them. Templates are named after a hash of their content, so upgrading gcm doesn't replace machines.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![recursion_limit = "256"]
 

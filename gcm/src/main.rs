@@ -1,4 +1,4 @@
-//! The program `gcm`.
+//! The `gcm` executable.
 
 fn main() -> std::process::ExitCode {
     gcm::main(std::env::args_os().collect())

@@ -1,4 +1,4 @@
-//! The program: its flags, its watches, its controllers.
+//! The gcm process: flags, watches and controllers.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,12 +48,12 @@ pub struct Flags {
     pub webhook: flags::Webhook,
     #[command(flatten)]
     pub virtual_ip: VirtualIpFlags,
-    /// Address ranges outside the clusters that nodes must reach, separated by commas: those of vCenter, of this
-    /// cluster, of DNS. New clusters cannot use them for pods or services.
+    /// Address ranges outside the clusters that nodes must reach, separated by commas: vCenter's, this
+    /// cluster's, DNS servers'. New clusters cannot use them for pods or services.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub management_cidrs: Vec<IpNet>,
     /// The address at which guests reach the API server of this cluster: an IP address, and a port if it is not 6443.
-    /// If left out: that of kubeadm's ConfigMap kube-public/cluster-info.
+    /// Default: the endpoint in kubeadm's ConfigMap kube-public/cluster-info.
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     pub supervisor_endpoint: Option<SupervisorEndpoint>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct Flags {
     pub image_addons: ImageAddons,
 }
 
-/// Runs the program; `args[0]` is its name.
+/// Runs gcm. `args[0]` is the program name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let flags: Flags = match flags::parse(args) {
         Ok(flags) => flags,
@@ -76,7 +76,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let releases: Cache<TanzuKubernetesRelease> = watch(&started);
     let os_images: Cache<OSImage> = watch(&started);
     let release_cache = ReleaseCache::following(&releases, &os_images);
-    // Whoever deploys the other kinds of gcm alone has clusters that inherit nothing.
+    // The kind is optional: without its CRD, clusters don't inherit values.
     let configurations: Optional<TkgServiceConfiguration> =
         optional(&started, Api::all(started.client.clone()));
     let webhooks = Webhooks {
@@ -87,7 +87,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         configuration: ServiceConfiguration::following(configurations.cache()),
         lookers: webhook::Lookers::default(),
     };
-    // A cluster that is admitted before its defaults are known would never get them.
+    // A cluster that is admitted before the caches are complete would never get its defaults.
     let required = started.ready.require("releases");
     let (facts, defaults) = ((releases.clone(), os_images.clone()), configurations.clone());
     let facts = Facts::read_by(
@@ -96,7 +96,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         },
         required,
     );
-    // Conversion must be served before the first cluster can be read.
+    // Reading clusters needs the conversion webhook, so serve it first.
     let router = webhook::router(webhooks);
     let own = webhook::OWN_CERTIFICATE;
     kit::webhook::serve_with_fallback(&started, &flags.webhook, router, facts, own).await?;
@@ -151,13 +151,14 @@ fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
     watch::objects(started, Api::all(started.client.clone()))
 }
 
-/// The ConfigMaps with bundles: their metadata alone, since users may write as many as they like.
+/// Watches the ConfigMaps that hold bundles. Caches only metadata, because users can create any number of them.
 fn bundles(started: &Runtime) -> Cache<PartialObjectMeta<ConfigMap>> {
     let labelled = watcher::Config::default().labels(label::ADDON_NAME);
     watch::selected(started, Api::all(started.client.clone()), labelled)
 }
 
-/// Wakes the clusters whose namespace gives them something else.
+/// Reconciles the clusters in a namespace when the namespace's storage quotas or administrators change, and all clusters when a
+/// storage class or cluster-info changes.
 fn of_namespaces(
     controller: Controller<TanzuKubernetesCluster>,
     clusters: &Cache<TanzuKubernetesCluster>,
@@ -178,12 +179,12 @@ fn of_namespaces(
         .watches(&namespaces.role_bindings, move |binding| {
             if makes_administrators(binding) { of_binding(binding) } else { Vec::new() }
         })
-        // Storage classes are few and change rarely; each may be given to every namespace.
+        // Storage classes are few and rarely change, and any namespace can use any of them.
         .watches(&namespaces.storage_classes, move |_| all.refs(""))
         .watches(&namespaces.cluster_info, move |_| every.refs(""))
 }
 
-/// The clusters of the object's namespace.
+/// Returns a function that finds the clusters in an object's namespace.
 fn of_namespace<K: Watchable>(
     clusters: &Cache<TanzuKubernetesCluster>,
 ) -> impl Fn(&K) -> Vec<ObjectRef<TanzuKubernetesCluster>> + Send + 'static {
@@ -228,7 +229,7 @@ fn controller(
         .watches(&kinds.sets.cache, labelled)
         .watches(&kinds.machines.cache, labelled)
         .watches(&kinds.wcp_machines.cache, labelled)
-        // Releases are few and change rarely; each may be an update for every cluster.
+        // Releases are few and rarely change, and any of them can be an update for any cluster.
         .watches_changes(releases, move |change| {
             let spec = |side: &Option<Arc<TanzuKubernetesRelease>>| {
                 side.as_ref().map(|tkr| (tkr.spec.clone(), tkr.metadata.labels.clone()))
@@ -243,7 +244,7 @@ fn controller(
         })
 }
 
-/// The cluster that Cluster API's label names.
+/// Returns the cluster that the object's Cluster API label names.
 fn labelled<K: Watchable>(object: &K) -> Vec<ObjectRef<TanzuKubernetesCluster>> {
     let cluster = object.labels().get(label::CLUSTER_NAME);
     let reference = cluster.map(|name| {

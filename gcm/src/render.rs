@@ -1,4 +1,4 @@
-//! The objects that the controller would create for a cluster. Only reads.
+//! Computes the objects that the controller would create for a cluster. Reads from the API server, but doesn't write.
 
 use std::sync::Arc;
 
@@ -24,26 +24,27 @@ use crate::cluster::{encryption, login};
 use crate::program::Flags;
 use crate::release::cache::ReleaseCache;
 
-/// The namespace and the Deployment of gcm.
+/// The name of gcm's Deployment.
 const DEPLOYMENT: &str = "vmware-system-tkg-controller-manager";
-/// The public key of nodes whose key pair does not exist yet.
+/// A placeholder for the nodes' public key while the key pair doesn't exist yet.
 const NO_KEY: &str = "ssh-ed25519 (generated when the cluster is created)";
-/// The uid of an owner that does not exist yet.
+/// A placeholder for the uid of an owner that doesn't exist yet.
 pub const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The objects of a cluster.
+/// A cluster's rendered objects.
 #[derive(Debug)]
 pub struct Rendered {
-    /// The objects, in the order in which they are applied.
+    /// The objects, in the order in which gcm applies them.
     pub objects: Vec<Value>,
-    /// The names of Secrets that are created with them. Their contents are generated then.
+    /// The names of the Secrets that gcm creates in addition to the objects. Their contents are generated at creation.
     pub secrets: Vec<String>,
 }
 
-/// Computes the objects of a cluster that admission has accepted and completed. `arguments` are those of gcm.
+/// Computes the objects for a cluster that passed admission and has its defaults. `arguments` are gcm's command-line
+/// arguments.
 ///
 /// # Errors
-/// No object can be planned, for the reason that the cluster's condition would have. Or the API server refuses a request.
+/// Returns the error that the cluster's condition would report if the objects can't be planned, or the API server's error.
 pub async fn render(
     client: &Client,
     tkc: &TanzuKubernetesCluster,
@@ -65,10 +66,11 @@ pub async fn render(
     Ok(Rendered { objects, secrets: plan.new_secrets.0.iter().map(ResourceExt::name_any).collect() })
 }
 
-/// Reads the arguments of gcm in its Deployment; none without a Deployment, as in a bootstrap cluster.
+/// Reads the command-line arguments of gcm from its Deployment. Returns `None` if the Deployment doesn't exist, as in a
+/// bootstrap cluster.
 ///
 /// # Errors
-/// The API server refuses the request, for example because the user lacks the right.
+/// Returns an error if the API server refuses the request, for example because the user isn't allowed to read Deployments.
 pub async fn deployed_arguments(client: &Client) -> kube::Result<Option<Vec<String>>> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), GCM_NAMESPACE);
     let Some(deployment) = deployments.get_opt(DEPLOYMENT).await? else { return Ok(None) };
@@ -114,7 +116,7 @@ async fn facts(client: &Client, tkc: &TanzuKubernetesCluster, arguments: &[Strin
     Ok(facts)
 }
 
-/// Lists the objects of a cluster that belong to it.
+/// Lists the objects that carry the cluster's label and belong to it, sorted by name.
 async fn ours<K>(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Vec<Arc<K>>, Error>
 where
     K: Watchable + Resource<Scope = NamespaceResourceScope>,
@@ -124,7 +126,7 @@ where
     Ok(found)
 }
 
-/// Lists the objects with Cluster API's label of the cluster, sorted by name.
+/// Lists the objects whose Cluster API label names the cluster, sorted by name.
 async fn of_cluster<K>(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Vec<Arc<K>>, Error>
 where
     K: Watchable + Resource<Scope = NamespaceResourceScope>,

@@ -1,7 +1,7 @@
 //! The admission and conversion webhooks, served by every replica.
 //!
-//! The API server shows admission the stored version, whatever version was sent; texts name fields as their author
-//! wrote them. Whatever cannot be read here is let through: the schema, which is looked at later, says it better.
+//! The API server sends the stored version to admission, whichever version the user sent. Messages name fields as in the user's
+//! version. Objects that can't be parsed are allowed: the schema check runs later and reports the fault more clearly.
 
 mod cluster_secrets;
 pub mod service_configuration;
@@ -43,26 +43,27 @@ use crate::spec::groups::zone;
 use crate::sync::namespace::assigned_classes;
 use service_configuration::ServiceConfiguration;
 
-/// Where defaults are filled in.
+/// The defaulting webhook's path.
 pub const MUTATE: &str = "/mutate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
-/// Where rules are checked.
+/// The validating webhook's path.
 pub const VALIDATE: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tanzukubernetescluster";
-/// Where the rules of the TkgServiceConfiguration are checked.
+/// The validating webhook's path for the TkgServiceConfiguration.
 pub const VALIDATE_CONFIGURATION: &str = "/validate-run-tanzu-vmware-com-v1alpha3-tkgserviceconfiguration";
-/// Where versions are converted.
+/// The conversion webhook's path.
 pub const CONVERT: &str = "/convert";
-/// Hints about classes are no reason to make anybody wait.
+/// The timeout for lookups that only add warnings or quota checks, so that users don't wait for these lookups.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bundles and Secrets decide whether a cluster is refused. The API server waits ten seconds for a review, which may look for two hints, too.
+/// The timeout for reading bundles and Secrets, which decide if a cluster is denied. The API server waits ten seconds for a
+/// review, and a review can include two further lookups that each take [`LOOKUP_TIMEOUT`].
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// So many reviews look for hints at a time: what they read is large, and anybody may send reviews.
+/// The maximum number of concurrent lookups. The responses to lookups are large, and any user can cause reviews.
 const LOOKERS: usize = 2;
-/// So many bundles of a namespace are looked at.
+/// The maximum number of bundles read from a namespace.
 const MAX_BUNDLES: u32 = 100;
-/// So many objects of each kind of a namespace are looked at for addresses in use.
+/// The maximum number of objects of each kind that are read from a namespace, to find the addresses in use and the zones.
 const MAX_OBJECTS: u32 = 500;
 
-/// The names in config/gcm under which the webhooks are known.
+/// The names of the webhook objects in config/gcm.
 pub const OWN_CERTIFICATE: SelfManaged = SelfManaged {
     secret: "vmware-system-tkg-webhook-own-cert",
     service: "vmware-system-tkg-webhook-service",
@@ -71,24 +72,22 @@ pub const OWN_CERTIFICATE: SelfManaged = SelfManaged {
     definition: "tanzukubernetesclusters.run.tanzu.vmware.com",
 };
 
-/// What the webhooks work with.
+/// The state that the webhook handlers share.
 #[derive(Clone)]
 pub struct Webhooks {
-    /// The releases.
     pub release_cache: ReleaseCache,
-    /// For looking at a namespace's classes and quotas.
+    /// The client that reads classes, quotas, zones, bundles and Secrets.
     pub client: Client,
-    /// Ranges that nodes must reach outside their clusters.
+    /// Address ranges outside the clusters that nodes must reach.
     pub management: Vec<IpNet>,
-    /// What holds the addresses of control planes.
+    /// The flags that decide which program holds control plane addresses.
     pub virtual_ip: VirtualIpFlags,
-    /// What new clusters inherit.
+    /// The configuration from which new clusters inherit values.
     pub configuration: ServiceConfiguration,
-    /// Held by who looks for hints.
     pub lookers: Lookers,
 }
 
-/// Those who look for hints in the API server, a few at a time.
+/// Limits the number of concurrent lookups in the API server.
 #[derive(Clone)]
 pub struct Lookers(Arc<Semaphore>);
 
@@ -99,12 +98,12 @@ impl Default for Lookers {
 }
 
 impl Lookers {
-    /// What `looking` finds, or nothing where that takes too long.
+    /// Returns the result of `looking`, or the default value after [`LOOKUP_TIMEOUT`].
     async fn find<T: Default>(&self, looking: impl Future<Output = T>) -> T {
         self.find_within(LOOKUP_TIMEOUT, looking).await.unwrap_or_default()
     }
 
-    /// What `looking` finds; `None` where that takes longer than `timeout`.
+    /// Returns the result of `looking`, or `None` after `timeout`, which includes the wait for a permit.
     async fn find_within<T>(&self, timeout: Duration, looking: impl Future<Output = T>) -> Option<T> {
         let found = async {
             let _place = self.0.acquire().await;
@@ -114,7 +113,7 @@ impl Lookers {
     }
 }
 
-/// The routes of the webhooks.
+/// Returns the webhook routes.
 pub fn router(webhooks: Webhooks) -> Router {
     Router::new()
         .route(MUTATE, post(mutate))
@@ -128,9 +127,9 @@ async fn mutate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json<V
     let (Some(new), old) = review.objects::<TanzuKubernetesCluster>() else { return review.allow(&[]) };
     let mut values =
         admission::inherited::inherited_values(&new, old.as_ref(), &webhooks.configuration.current());
-    // A patch must know which members there are, also those that no type of ours has: kit counted them.
+    // The patch is computed on the raw document, because gcm's types drop unknown fields.
     let document = review.document();
-    // Which pods' range is wanted depends on the container network, which may be inherited.
+    // The default pod range depends on the container network, which can be inherited.
     let new = serde_json::from_value(defaults::filled_in(&document, &values)).unwrap_or(new);
     let available = webhooks.release_cache.available();
     if let Some(denial) = defaults::unknown_network_denial(&new, old.as_ref(), &available) {
@@ -220,8 +219,8 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     review.allow(&warnings)
 }
 
-/// Returns the denials for Secrets that Cluster API would use for a new cluster and that are not its own. A cluster whose Secrets
-/// cannot be read is refused: they decide where Cluster API connects to.
+/// Returns a denial for each Secret that Cluster API would use for a new cluster but didn't create. If the Secrets can't be
+/// read, the cluster is denied too, because the Secrets decide which server Cluster API connects to.
 async fn secret_denials(tkc: &TanzuKubernetesCluster, webhooks: &Webhooks) -> Vec<FieldDenial> {
     let denials = cluster_secrets::denials(tkc, &webhooks.client);
     match webhooks.lookers.find_within(READ_TIMEOUT, denials).await {
@@ -230,14 +229,14 @@ async fn secret_denials(tkc: &TanzuKubernetesCluster, webhooks: &Webhooks) -> Ve
     }
 }
 
-/// A denial with fields named as a version of the API names them.
+/// Formats a denial with the field names of the API version `version`.
 fn denial_text(mut denial: FieldDenial, version: &str) -> String {
     denial.field = admission::path_in(version, &denial.field);
     denial.remedy = admission::path_in(version, &denial.remedy);
     denial.to_string()
 }
 
-/// Addresses that are seen in a namespace: of its machines, its clusters, and the pools that they come from.
+/// Returns the addresses in use in a namespace: machine addresses, control plane endpoints and IP pools.
 async fn used_ranges(namespace: &str, client: &Client) -> Vec<UsedRange> {
     let some = ListParams::default().limit(MAX_OBJECTS);
     let machines = Api::<Machine>::namespaced(client.clone(), namespace);
@@ -263,7 +262,7 @@ async fn used_ranges(namespace: &str, client: &Client) -> Vec<UsedRange> {
     used
 }
 
-/// The container networks that the namespace has bundles of; `None` if they cannot be read.
+/// Returns the container networks that bundles in the namespace provide, or `None` if the bundles can't be read.
 async fn bundles(tkc: &TanzuKubernetesCluster, client: &Client) -> Option<BTreeSet<String>> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), &tkc.namespace().unwrap_or_default());
     let labelled = ListParams::default().labels(label::ADDON_NAME).limit(MAX_BUNDLES);
@@ -278,7 +277,7 @@ fn names_other_classes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluste
     old.spec.topology != new.spec.topology || storage(old) != storage(new)
 }
 
-/// The classes, quotas and zones of a namespace; `None` where they could not be read in time.
+/// The classes, quotas and zones in a namespace. A field is `None` if it couldn't be read or wasn't needed.
 #[derive(Default)]
 struct NamespaceOffer {
     zones: Option<BTreeSet<String>>,
@@ -299,7 +298,8 @@ impl NamespaceOffer {
         Self { zones, bindings: bindings.map(|list| list.items), quotas: quotas.map(|list| list.items) }
     }
 
-    /// Classes and zones that the cluster names and its namespace does not have. They may still come, so this only warns.
+    /// Returns warnings about classes and zones that the cluster names but its namespace doesn't offer. They aren't denials,
+    /// because the classes and zones can be added later.
     fn warnings(self, tkc: &TanzuKubernetesCluster) -> Vec<String> {
         let namespace = tkc.namespace().unwrap_or_default();
         let mut texts = Vec::new();
@@ -320,7 +320,8 @@ impl NamespaceOffer {
     }
 }
 
-/// Reads the zones of a namespace. A kind that is not served has no objects.
+/// Reads the zones that a namespace can use. A kind that isn't served counts as an empty list. Returns `None` if the zones
+/// can't be read.
 async fn read_zones(namespace: &str, client: &Client) -> Option<BTreeSet<String>> {
     let (own, wide) =
         (Api::<Zone>::namespaced(client.clone(), namespace), Api::<AvailabilityZone>::all(client.clone()));

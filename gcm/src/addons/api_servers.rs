@@ -1,7 +1,8 @@
-//! Whether the API servers of a guest use the configuration of issuers that they are to use.
+//! Checks if a workload cluster's API servers use the desired authentication configuration.
 //!
-//! An API server reads its file again when the file changes. If it refuses the new content, or an issuer does not answer, it stays
-//! with the content before. Its metrics show which content it uses: by a hash since v1.34, and before by the time at which it read.
+//! An API server reloads its configuration file when the file changes. It keeps the previous configuration if it refuses the
+//! new one, or if an issuer doesn't respond. The API server's metrics identify the configuration in use: by hash since v1.34,
+//! and only by load time before v1.34.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kit::guest::{Few, GuestError, Keys, Marks, PodPort};
@@ -12,14 +13,14 @@ use serde::Deserialize;
 
 use super::guest::Guest;
 
-/// The argument of the API server that names the file of the configuration.
+/// The API server argument that contains the path of the authentication configuration.
 pub const AUTHENTICATION_ARGUMENT: &str = "authentication-config";
-/// The ConfigMap with the configuration and the DaemonSet that copies it: their namespace and their name.
+/// The namespace and name of both the ConfigMap that contains the configuration and the DaemonSet that copies it to the nodes.
 pub const GUEST_OBJECT: (&str, &str) = ("kube-system", "api-server-authentication");
-/// The most bytes of a list of Pods, of a ConfigMap, and of the metrics of an API server.
+/// The maximum size, in bytes, of a Pod list or ConfigMap. [`MAX_METRICS`] limits an API server's metrics.
 const MAX_OBJECT: usize = 3 << 20;
 const MAX_METRICS: usize = 8 << 20;
-/// The most API servers, managers and arguments that are looked at.
+/// The maximum numbers of API servers, field managers and arguments that are read.
 const MAX_SERVERS: usize = 8;
 const MAX_MANAGERS: usize = 16;
 const MAX_ARGUMENTS: usize = 256;
@@ -27,40 +28,40 @@ const MAX_ARGUMENTS: usize = 256;
 const NAMESPACE: &str = GUEST_OBJECT.0;
 const API_PORT: u16 = 6443;
 
-/// The annotation of kubeadm with the address and the port of an API server.
+/// kubeadm's annotation that contains an API server's address and port.
 const ENDPOINT: &str = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint";
-/// The name that kubeadm writes into the certificate of each API server.
+/// A server name that kubeadm writes into each API server's certificate.
 const SERVER_NAME: &str = "kubernetes";
 
 const HASH: &str = "apiserver_authentication_config_controller_last_config_info{";
 const RELOAD: &str = "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds{";
 const START: &str = "process_start_time_seconds ";
 
-/// The use of the configuration by the API servers of a guest.
+/// The state of a configuration across a workload cluster's API servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthenticationState {
-    /// They use it.
+    /// All API servers use the configuration.
     InUse,
-    /// The API servers in these Pods read no file, for their nodes are older than the first issuer.
+    /// The API servers in these Pods don't read a configuration file, because their nodes are older than the first issuer.
     WithoutFile(Vec<String>),
-    /// The API servers in these Pods have not read it yet.
+    /// The API servers in these Pods haven't loaded the configuration yet.
     Pending(Vec<String>),
-    /// The API servers in these Pods have read it, and refused it.
+    /// The API servers in these Pods refused the configuration.
     Rejected(Vec<String>),
-    /// An API server does not answer the question, and why.
+    /// An API server couldn't be queried. Contains the reason.
     Unanswered(String),
 }
 
-/// The use of one configuration.
+/// A configuration and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthenticationUse {
-    /// The hash of the configuration.
+    /// The configuration hash.
     pub hash: String,
-    /// The use of it.
     pub state: AuthenticationState,
 }
 
-/// The content of the metrics of an API server. Times are seconds since 1970.
+/// The configuration that an API server reports in its metrics. Times are in seconds since 1970, or 0 if the event didn't
+/// happen.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct LoadedConfig {
     hash: Option<String>,
@@ -84,7 +85,8 @@ impl LoadedConfig {
         config
     }
 
-    /// Judges the use of the content with this hash, which the guest has since `changed_at`.
+    /// Returns the state of the configuration with this hash. `changed_at` is the time of the configuration's last change in
+    /// the workload cluster, in seconds since 1970.
     fn judge(&self, hash: &str, changed_at: f64) -> ServerState {
         let is_rejected = self.rejected_at > changed_at.max(self.loaded_at);
         match &self.hash {
@@ -96,7 +98,7 @@ impl LoadedConfig {
     }
 }
 
-/// The use of the configuration by one API server.
+/// A configuration's state on one API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerState {
     InUse,
@@ -104,7 +106,7 @@ enum ServerState {
     Rejected,
 }
 
-/// Judges all API servers, each with the name of its Pod.
+/// Combines the states of all API servers, given as pairs of Pod name and state. One rejection outweighs all pending states.
 fn judge_all(servers: &[(String, ServerState)]) -> AuthenticationState {
     let with = |state: ServerState| -> Vec<String> {
         let found = servers.iter().filter(|(_, found)| *found == state);
@@ -120,7 +122,7 @@ fn judge_all(servers: &[(String, ServerState)]) -> AuthenticationState {
     }
 }
 
-/// The value of a label of a line of metrics.
+/// Returns the value of the label `name` in a metrics line.
 fn label<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let labels = line.split_once('{')?.1.split_once('}')?.0;
     let found = labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\""));
@@ -199,7 +201,8 @@ struct Manager {
 }
 
 impl Guest {
-    /// Asks for the use of the configuration with this hash. Only a guest that does not answer is an error.
+    /// Checks if all API servers use the configuration with this hash. Returns an error only if the workload cluster doesn't
+    /// respond.
     pub async fn survey_authentication(&self, hash: &str) -> Result<AuthenticationUse, GuestError> {
         let state = match self.find_authentication(hash).await {
             Err(GuestError::Refused(refusal)) => AuthenticationState::Unanswered(refusal.to_string()),
@@ -223,7 +226,7 @@ impl Guest {
         let Some(map) = map.await? else { return Ok(AuthenticationState::Pending(Vec::new())) };
         let times = map.metadata.managed_fields.0.iter().filter_map(|manager| manager.time.as_deref());
         let times = times.filter_map(|time| time.parse::<jiff::Timestamp>().ok());
-        // Times of objects have no fractions of a second.
+        // Object timestamps have a resolution of one second.
         let changed_at = times.max().map_or(0.0, |time| time.as_duration().as_secs_f64());
         let mut states = Vec::with_capacity(servers.items.0.len());
         for server in &servers.items.0 {
@@ -234,7 +237,8 @@ impl Guest {
                 server_name: SERVER_NAME,
             };
             let begins = [HASH, RELOAD, START];
-            // An API server that does not answer says nothing about the one that was asked until now.
+            // The connected API server forwards the request to this one, so a failure doesn't mean that the connection is
+            // broken.
             let lines = match self.server.read_lines_of_pod(&at, "/metrics", MAX_METRICS, &begins).await {
                 Ok(lines) => lines,
                 Err(error) => {
@@ -275,7 +279,7 @@ mod tests {
             (vec![other.clone(), early("failure")], Pending),
             (vec![other, late("success"), later("failure")], Rejected),
             (vec![wanted, late("success"), later("failure")], InUse),
-            // Releases before v1.34 report no hash.
+            // Releases before v1.34 don't report a hash.
             (vec![start.to_owned()], Pending),
             (vec![start.to_owned(), early("success")], Pending),
             (vec![start.to_owned(), late("success")], InUse),

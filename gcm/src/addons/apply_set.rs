@@ -1,5 +1,5 @@
-//! The marks by which the objects of an add-on are known in the guest: those of an ApplySet (KEP-3659), which
-//! `kubectl apply --applyset` reads, too.
+//! Labels and annotations for an add-on's objects. They follow the ApplySet specification (KEP-3659), which
+//! `kubectl apply --applyset` also uses.
 
 use std::collections::BTreeSet;
 
@@ -13,30 +13,30 @@ use sha2::{Digest, Sha256};
 use super::manifest::{Manifest, ObjectKey};
 use super::marks::{APPLIED, GROUP_KINDS, ObjectMetadata, PART_OF};
 
-/// On a parent: the id of its set.
+/// The label that contains the set id, on a parent.
 pub const ID: &str = "applyset.kubernetes.io/id";
-/// On a parent: who keeps the set.
+/// The annotation that names the tool that manages the set, on a parent.
 pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
-/// On a parent: namespaces of members other than its own.
+/// The annotation that lists the members' namespaces other than the parent's own, on a parent.
 pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
-/// Where parents are.
+/// The namespace for parents.
 pub const PARENT_NAMESPACE: &str = "kube-system";
 const TOOL: &str = "gcm/v1";
-/// The most kinds that are believed of a parent, which the guest's users can write.
+/// The maximum number of kinds that are read from a parent. Users of the workload cluster can write the parent.
 const MAX_KINDS: usize = 64;
 
-/// The name of an add-on's parent.
+/// Returns the parent name for the add-on in a slot.
 pub fn parent_name(slot: &str) -> String {
     format!("gcm-addon-{slot}")
 }
 
-/// The id of an add-on's set.
+/// Returns the set id for the add-on in a slot.
 pub fn id(slot: &str) -> String {
     let parent = format!("{}.{PARENT_NAMESPACE}.ConfigMap.", parent_name(slot));
     format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(Sha256::digest(parent)))
 }
 
-/// The manifest as a member of the set.
+/// Returns the manifest's object with the label of the set `id`.
 pub fn member(manifest: &Manifest, id: &str) -> Value {
     let mut value = manifest.value();
     if !value["metadata"]["labels"].is_object() {
@@ -46,12 +46,12 @@ pub fn member(manifest: &Manifest, id: &str) -> Value {
     value
 }
 
-/// Kind and group as the annotation has them.
+/// Formats kind and group as `KIND.GROUP`, or `KIND` for the core group, like [`GROUP_KINDS`].
 pub fn group_kind(key: &ObjectKey) -> String {
     if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) }
 }
 
-/// The parent of a set with these members; `applied` is the version of the bundle, once all of it is.
+/// Returns the parent for a set with these members. `applied` is the bundle version, once the bundle is applied completely.
 pub fn parent(
     slot: &str,
     kinds: &BTreeSet<String>,
@@ -78,7 +78,8 @@ pub fn parent(
     }
 }
 
-/// The kinds that a parent names, as group and kind.
+/// Returns the kinds that a parent names, as pairs of group and kind. Skips invalid names, and all after the first
+/// `MAX_KINDS`.
 pub fn kinds_of(parent: &ObjectMetadata) -> Vec<(String, String)> {
     let kinds = parent.annotations.get(GROUP_KINDS).unwrap_or_default();
     let split = |kind: &str| match kind.split_once('.') {
@@ -91,14 +92,15 @@ pub fn kinds_of(parent: &ObjectMetadata) -> Vec<(String, String)> {
     kinds.split(',').map(str::trim).filter(plain).take(MAX_KINDS).map(split).collect()
 }
 
-/// The version of the bundle that was applied as a whole before, if one was.
+/// Returns the last bundle version that was applied completely.
 pub fn applied_version(parent: &ObjectMetadata) -> Option<&str> {
     parent.annotations.get(APPLIED)
 }
 
-/// Whether an object that its bundle dropped is deleted.
+/// Returns true if an object is deleted when its bundle no longer contains it.
 ///
-/// With these kinds would go what users made: objects of a kind, all of a namespace, data.
+/// The other kinds are kept, because deleting them would also delete what users created: custom resources, namespace contents,
+/// or data.
 pub fn is_pruned(key: &ObjectKey) -> bool {
     !matches!(
         (key.group.as_str(), key.kind.as_str()),
@@ -107,12 +109,13 @@ pub fn is_pruned(key: &ObjectKey) -> bool {
     )
 }
 
-/// Whether a member that can't be changed is deleted and made anew: nothing that was made of it goes with it.
+/// Returns true if a member is deleted and recreated when an immutable field must change. This is safe for kinds whose deletion
+/// doesn't affect objects that were created from them.
 pub fn is_replaced(key: &ObjectKey) -> bool {
     (key.group.as_str(), key.kind.as_str()) == ("storage.k8s.io", "StorageClass")
 }
 
-/// Of the members that were found, those that the bundle does not have any more.
+/// Returns the members that the bundle no longer contains and whose kind [`is_pruned`].
 pub fn dropped<'m, T>(found: &'m [(ObjectKey, T)], wanted: &BTreeSet<ObjectKey>) -> Vec<&'m (ObjectKey, T)> {
     found.iter().filter(|(key, _)| !wanted.contains(key) && is_pruned(key)).collect()
 }
@@ -125,7 +128,7 @@ mod tests {
         ObjectKey { group: group.into(), kind: kind.into(), namespace: Some("n".into()), name: name.into() }
     }
 
-    /// The parent as a guest answers with it.
+    /// Returns the parent's metadata as the API server would send it.
     fn answered(parent: &ConfigMap) -> ObjectMetadata {
         serde_json::from_value(json!(parent.metadata)).unwrap()
     }

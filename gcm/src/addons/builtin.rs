@@ -1,24 +1,24 @@
-//! The bundles that this program brings: the container network of its own node images, and metrics-server.
+//! Built-in bundles: the container network for Layercake's own node images, and metrics-server.
 
 use bounds::Confidential;
 
 use super::bundle::{AddonType, Bundle, BundleFile};
 
-/// A bundle of this program.
+/// A built-in bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// The name of the add-on.
+    /// The add-on name.
     pub name: &'static str,
-    /// What it is for.
+    /// The add-on type.
     pub type_: AddonType,
     version: &'static str,
     file: (&'static str, &'static str),
 }
 
-/// The container network among them.
+/// The built-in container network's name.
 pub const NETWORK: &str = "flannel";
 
-/// All of them.
+/// All built-in bundles.
 pub const BUILT_IN: [BuiltIn; 2] = [
     BuiltIn {
         name: NETWORK,
@@ -35,12 +35,12 @@ pub const BUILT_IN: [BuiltIn; 2] = [
 ];
 
 impl BuiltIn {
-    /// The one of this name.
+    /// Returns the built-in bundle with this name.
     pub fn named(name: &str) -> Option<Self> {
         BUILT_IN.into_iter().find(|bundle| bundle.name == name)
     }
 
-    /// Its files and version.
+    /// Returns the bundle's files and version.
     pub fn bundle(self) -> Bundle {
         let (name, text) = self.file;
         let file =

@@ -1,23 +1,23 @@
-//! What a bundle is: texts of manifests, and how they are to be kept.
+//! Defines a bundle: manifest files, and the mode in which gcm applies them.
 
 use std::time::Duration;
 
 use bounds::Confidential;
 use kit::bounded::{Exceeded, Limits};
 
-/// The most bytes of all files of a bundle: what a ConfigMap and a Secret can hold.
+/// The maximum total size of a bundle's files, in bytes. A ConfigMap and a Secret together can hold this much.
 pub const MAX_BYTES: usize = 2 << 20;
-/// What reading all files of a bundle may use, templates and what they become included. Definitions of two MiB, which are
-/// dense, need half of the bytes.
+/// The limits for reading a bundle's files, including rendered templates. 2 MiB of dense CustomResourceDefinitions need half of
+/// this memory.
 pub const LIMITS: Limits = Limits { bytes: 48 << 20, time: Duration::from_secs(20) };
 
-/// Why a bundle can't be used.
+/// The reasons why a bundle can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// What is wrong with it, and where.
+    /// The bundle is invalid. The message describes the fault and its position.
     #[error("{0}")]
     Invalid(String),
-    /// It is not read to its end.
+    /// Reading the bundle exceeded a limit.
     #[error("{}", describe(*.0))]
     Exceeded(#[from] Exceeded),
 }
@@ -36,18 +36,13 @@ fn describe(exceeded: Exceeded) -> String {
     format!("reading its files: {exceeded}. {remedy}")
 }
 
-/// What an add-on is for, in the words of `status.addons[].type`; in the order in which they are applied.
+/// The add-on type, as in `status.addons[].type`. Add-ons are applied in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddonType {
-    /// The container network.
     Cni,
-    /// The cloud provider.
     Cpi,
-    /// The storage driver.
     Csi,
-    /// Single sign-on.
     AuthService,
-    /// Metrics of Pods and nodes.
     MetricsServer,
 }
 
@@ -55,7 +50,7 @@ impl AddonType {
     /// All types.
     pub const ALL: [Self; 5] = [Self::Cni, Self::Cpi, Self::Csi, Self::AuthService, Self::MetricsServer];
 
-    /// The word in the status.
+    /// Returns the word for this type in the status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cni => "CNI",
@@ -66,38 +61,39 @@ impl AddonType {
         }
     }
 
-    /// The type of this word, whatever its case.
+    /// Parses a type, ignoring case.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|type_| type_.as_str().eq_ignore_ascii_case(word))
     }
 }
 
-/// How far a bundle is kept as it is written.
+/// Defines when gcm applies a bundle, and if it reverts changes to the bundle's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// What others change of it is corrected.
+    /// Reverts changes by other clients.
     #[default]
     Reconcile,
-    /// It is applied once in the life of a cluster; then it is its users'.
+    /// Applies the bundle once in the cluster's lifetime. Afterwards, the objects belong to the users.
     ApplyOnce,
-    /// Each version is applied once; then it is its users'.
+    /// Applies each version once. Afterwards, the objects belong to the users.
     OncePerVersion,
-    /// Somebody else applies it.
+    /// Doesn't apply the bundle, because another tool does.
     Unmanaged,
 }
 
 impl Mode {
-    /// Returns true if changes of others stay.
+    /// Returns true if changes by other clients are kept.
     pub fn is_once(self) -> bool {
         matches!(self, Self::ApplyOnce | Self::OncePerVersion)
     }
 
-    /// Returns true if a bundle of this mode is not applied over the `applied` version.
+    /// Returns true if a bundle with this mode and `version` isn't applied anymore once version `applied` was applied
+    /// completely.
     pub fn leaves(self, applied: &str, version: Option<&str>) -> bool {
         self == Self::ApplyOnce || self == Self::OncePerVersion && applied == version.unwrap_or_default()
     }
 
-    /// The mode of this word.
+    /// Parses a mode, case-sensitively.
     pub fn of(word: &str) -> Option<Self> {
         match word {
             "Reconcile" => Some(Self::Reconcile),
@@ -109,29 +105,29 @@ impl Mode {
     }
 }
 
-/// A file of a bundle.
+/// A bundle file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BundleFile {
-    /// Its name, for messages.
+    /// The file name, for messages.
     pub name: String,
-    /// Its text. It can come from a Secret.
+    /// The content, which can come from a Secret.
     pub text: Confidential<String>,
-    /// True if it comes from a Secret: a guest's words about its objects are not shown.
+    /// True if the file comes from a Secret. In this case, messages that quote the objects aren't shown.
     pub secret: bool,
 }
 
-/// A bundle, read.
+/// A parsed bundle.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// Its version, for people.
+    /// The version, for display.
     pub version: Option<String>,
-    /// How it is kept.
     pub mode: Mode,
-    /// Names of the add-ons that must work before this one is applied.
+    /// The names of the add-ons that must work before this add-on is applied.
     pub after: Vec<String>,
-    /// Its files, in the order in which they are applied. None: the built-in bundle of the add-on's name.
+    /// The files, in the order in which they are applied. If the list is empty, the built-in bundle with the add-on's name is
+    /// used.
     pub files: Vec<BundleFile>,
-    /// The Secret with further files.
+    /// The name of the Secret that contains further files.
     pub secret: Option<String>,
 }
 

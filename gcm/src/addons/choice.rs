@@ -1,4 +1,4 @@
-//! Which add-ons a cluster gets, and from which of several bundles of one name.
+//! Chooses a cluster's add-ons, and one bundle among those with the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,28 +14,27 @@ use super::bundle::AddonType;
 use super::image;
 use super::own_objects::Generated;
 
-/// The most add-ons of a cluster: what its namespace's users bring more is reported, and not applied.
+/// The maximum number of add-ons per cluster. Further bundles in the namespace are ignored.
 pub const MAX_ADDONS: usize = 24;
 
-/// Where a bundle comes from.
+/// A bundle source.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// This program.
+    /// gcm itself.
     BuiltIn(BuiltIn),
-    /// The node image of the release.
+    /// The release's node image.
     Image(Arc<VirtualMachineImage>),
-    /// A ConfigMap of the cluster's namespace, at a version.
+    /// A ConfigMap in the cluster's namespace.
     ConfigMap {
-        /// Its name.
         name: String,
-        /// Its resourceVersion: another one is another bundle.
+        /// The resourceVersion. A different version counts as a different bundle.
         version: String,
     },
-    /// This program, for this cluster: no add-on, and no bundle.
+    /// Objects that gcm generates for this cluster. They are not an add-on.
     Generated(Arc<Generated>),
-    /// None.
+    /// The container network isn't provided by any source.
     Nowhere {
-        /// The names of those that there are of this type.
+        /// The available container networks.
         known: Vec<String>,
     },
 }
@@ -55,24 +54,22 @@ impl PartialEq for Source {
     }
 }
 
-/// An add-on that a cluster is to have.
+/// An add-on that a cluster should have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChosenAddon {
-    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The add-on type, if known.
     pub type_: Option<AddonType>,
-    /// Its bundle.
     pub source: Source,
 }
 
 impl ChosenAddon {
-    /// What it is known by in the guest: there is one container network, whatever its name.
+    /// Returns the name under which the workload cluster records the add-on. All container networks share one slot.
     pub fn slot(&self) -> &str {
         if self.type_ == Some(AddonType::Cni) { "cni" } else { &self.name }
     }
 
-    /// Where its bundle comes from, for people.
+    /// Describes the bundle's source, for messages.
     pub fn origin(&self) -> String {
         match &self.source {
             Source::BuiltIn(_) => "the built-in bundle".to_owned(),
@@ -84,23 +81,23 @@ impl ChosenAddon {
     }
 }
 
-/// What the choice is made of.
+/// The input of [`choose`].
 pub struct Offer<'a> {
-    /// The cluster's name.
+    /// The cluster name.
     pub cluster: &'a str,
-    /// The container network that it asks for.
+    /// The container network that the cluster requests.
     pub cni: &'a str,
-    /// The ConfigMaps of its namespace that are bundles.
+    /// The ConfigMaps in the cluster's namespace that contain bundles.
     pub config_maps: &'a [Arc<PartialObjectMeta<ConfigMap>>],
-    /// The image of its nodes.
+    /// The cluster's node image.
     pub image: Option<&'a Arc<VirtualMachineImage>>,
 }
 
-/// The add-ons of a cluster, the container network first.
+/// Returns a cluster's add-ons by type, the container network first, and at most [`MAX_ADDONS`].
 ///
-/// A ConfigMap for this cluster wins over one for all of its namespace, that over the node image's bundle, and that over a
-/// built-in one. The container network is the one that the cluster names; of the others it gets those that its namespace
-/// has a ConfigMap for.
+/// A ConfigMap for this cluster takes precedence over a ConfigMap for the whole namespace, followed by the node image's bundle
+/// and the built-in bundle. The cluster gets the container network that it names, and every other add-on that has a ConfigMap
+/// in its namespace.
 pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     let maps = config_maps(offer);
     let mut chosen = vec![container_network(offer, &maps)];
@@ -117,16 +114,16 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
-/// The meaning of the annotation about storage classes on a bundle of a cluster.
+/// The meaning of a bundle's storage class annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BundledClasses {
-    /// The storage driver in this ConfigMap has the storage classes of the cluster.
+    /// The storage driver in this ConfigMap provides the cluster's storage classes.
     InBundle(String),
-    /// The annotation of this ConfigMap has another value than `none`, or the bundle is no storage driver.
+    /// The annotation on this ConfigMap has a value other than `none`, or the bundle isn't a storage driver.
     Invalid(String),
 }
 
-/// Returns the meaning of the annotation about storage classes on the bundles of a cluster, if one has it.
+/// Returns the meaning of the storage class annotation, if one of the cluster's bundles carries the annotation.
 pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str) -> Option<BundledClasses> {
     let is_of_cluster = |map: &PartialObjectMeta<ConfigMap>| {
         map.labels().get(label::ADDON_CLUSTER_NAME).is_none_or(|name| name == cluster)
@@ -139,17 +136,18 @@ pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str
                 if is_none && is_driver { BundledClasses::InBundle } else { BundledClasses::Invalid };
             Some(meaning(map.name_any()))
         });
-    // An invalid annotation hides a valid one, so that the condition names it.
+    // An invalid annotation takes precedence, so that the condition names it.
     annotated.max_by_key(|meaning| matches!(meaning, BundledClasses::Invalid(_)))
 }
 
-/// Returns the names of the bundles in the node image that are not among the chosen add-ons, in their order.
+/// Returns the names of the node image's bundles that aren't among the chosen add-ons.
 pub fn left_in_image(image: Option<&VirtualMachineImage>, chosen: &[ChosenAddon]) -> Vec<String> {
     let is_left = |name: &&str| !chosen.iter().any(|addon| addon.name == **name);
     image.into_iter().flat_map(image::carried).filter(is_left).map(str::to_owned).collect()
 }
 
-/// Returns the names of the container networks among the bundles in these ConfigMaps. A bundle is one by its type, or by its name.
+/// Returns the names of the container networks among the bundles in these ConfigMaps. A bundle is recognized by its type or
+/// name.
 pub fn container_networks<'m>(
     maps: impl IntoIterator<Item = &'m PartialObjectMeta<ConfigMap>>,
 ) -> BTreeSet<String> {
@@ -164,7 +162,7 @@ type Maps = BTreeMap<String, (Arc<PartialObjectMeta<ConfigMap>>, Option<AddonTyp
 fn config_maps(offer: &Offer<'_>) -> Maps {
     let mut maps = Maps::new();
     let mut all: Vec<_> = offer.config_maps.iter().collect();
-    // Those for one cluster last, where they win; of two alike the last by name.
+    // Sort ConfigMaps for one cluster last, so that they win. Among ConfigMaps of equal precedence, the last by name wins.
     all.sort_by_key(|map| (map.labels().contains_key(label::ADDON_CLUSTER_NAME), map.name_any()));
     for map in all {
         let cluster = map.labels().get(label::ADDON_CLUSTER_NAME);
@@ -199,7 +197,8 @@ fn of_config_map(map: &PartialObjectMeta<ConfigMap>) -> Source {
     Source::ConfigMap { name: map.name_any(), version: map.resource_version().unwrap_or_default() }
 }
 
-/// The add-on's name: a label's value, and part of names in the guest.
+/// Returns the add-on's name if it consists of lowercase letters, digits and inner hyphens. The name becomes a label value and
+/// part of object names in the workload cluster.
 fn name_of(map: &PartialObjectMeta<ConfigMap>) -> Option<&str> {
     let name = map.labels().get(label::ADDON_NAME)?;
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -263,7 +262,7 @@ mod tests {
             map("m3", "calico", None, Some("CNI")),
             map("m4", "pvcsi", None, Some("CSI")),
             map("m5", "Not a name", None, None),
-            // What comes from the namespace is nobody's add-on.
+            // The names of generated object sets can't be add-on names.
             map("m6", crate::sync::ROLE_BINDINGS, None, None),
         ];
         assert_eq!(

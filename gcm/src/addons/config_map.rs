@@ -1,8 +1,8 @@
-//! Bundles that users bring: ConfigMaps in the cluster's namespace.
+//! Parses the bundles that users provide as ConfigMaps in the cluster's namespace.
 //!
-//! The labels `tkg.tanzu.vmware.com/addon-name` and, for one cluster only, `tkg.tanzu.vmware.com/cluster-name` say whose
-//! they are, and the annotation `tkg.tanzu.vmware.com/addon-type` what for. Every key that ends in `.yaml` or `.yml` is a
-//! file of manifests, and one that ends in `.jinja` after that a template of them.
+//! The label `tkg.tanzu.vmware.com/addon-name` names the add-on, the label `tkg.tanzu.vmware.com/cluster-name` restricts the
+//! bundle to one cluster, and the annotation `tkg.tanzu.vmware.com/addon-type` sets the add-on type. Each key that ends in
+//! `.yaml` or `.yml` is a manifest file. With `.jinja` appended, it is a template.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::Secret;
 use super::bundle::{Bundle, BundleFile, MAX_BYTES, Mode};
 use super::render::TEMPLATE;
 
-/// The type of a Secret with files of a bundle: no other Secret is read.
+/// The type of Secrets that contain bundle files. gcm doesn't read Secrets of other types.
 pub const SECRET_TYPE: &str = "run.tanzu.vmware.com/addon-bundle";
-/// The most add-ons that one may name in `after`.
+/// The maximum number of add-ons in the key `after`. Further names are ignored.
 const MAX_AFTER: usize = 32;
 
 fn is_manifests(key: &str) -> bool {
@@ -22,10 +22,10 @@ fn is_manifests(key: &str) -> bool {
     [".yaml", ".yml"].iter().any(|end| key.ends_with(end))
 }
 
-/// The bundle of a ConfigMap.
+/// Parses the bundle in a ConfigMap.
 ///
 /// # Errors
-/// The key that is not understood, with those that are.
+/// Returns an error that names the first unknown key or invalid value, or if the files are too large.
 pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
     let mut bundle = Bundle::default();
     for (key, text) in data {
@@ -60,7 +60,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
     Ok(bundle)
 }
 
-/// Refuses a bundle that no ConfigMap and Secret can hold.
+/// Returns an error for a bundle that exceeds [`MAX_BYTES`].
 fn check_size(bundle: &Bundle) -> Result<(), String> {
     let bytes: usize = bundle.files.iter().map(|file| file.text.expose().len()).sum();
     if bytes > MAX_BYTES {
@@ -69,10 +69,12 @@ fn check_size(bundle: &Bundle) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the files of the Secret that the bundle names.
+/// Adds the files from the Secret that the bundle names.
 ///
 /// # Errors
-/// A Secret of another type: who may name a Secret here need not be one who may read it.
+/// Returns an error if the Secret has another type than [`SECRET_TYPE`]: users who can write the ConfigMap may not be allowed
+/// to read the Secret. Also returns an error for keys that aren't manifest files, for data that isn't UTF-8, and if the files
+/// are too large.
 pub fn add_secret(bundle: &mut Bundle, name: &str, secret: Secret) -> Result<(), String> {
     if secret.type_.as_deref() != Some(SECRET_TYPE) {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! One add-on in one guest: applied in stages, kept so, pruned, and asked how it is.
+//! Manages one add-on in one workload cluster: applies it in stages, corrects drift, prunes objects and checks health.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,9 +17,9 @@ use super::render::Values;
 use super::report::AddonState;
 use super::survey::GuestSecret;
 
-/// The status of a refusal because another field manager owns a field. It quotes no value.
+/// The HTTP status of a field manager conflict. The message of a conflict doesn't quote values.
 const CONFLICT: u16 = 409;
-/// How long definitions may take before what is of them is applied.
+/// The maximum time to wait for CustomResourceDefinitions before applying their custom resources.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -28,38 +28,36 @@ struct AppliedObject {
     written: Written,
 }
 
-/// One add-on in one guest, as far as it is known since the guest was connected.
+/// The state of one add-on in one workload cluster since the connection was established.
 #[derive(Default)]
 pub struct Deployment {
-    /// The bundle that was applied last.
+    /// The source of the last applied bundle.
     pub source: Option<Source>,
-    /// Its version.
+    /// That bundle's version.
     pub version: Option<String>,
-    /// What must work before it.
+    /// The names of the add-ons that must work first.
     pub after: Vec<String>,
-    /// How it is kept.
     pub mode: Mode,
-    /// The Secrets with tokens that its objects refer to.
+    /// The token Secrets that the bundle's objects refer to.
     pub required_tokens: BTreeSet<GuestSecret>,
     values: Values,
     hash: Option<u64>,
     objects: BTreeMap<ObjectKey, AppliedObject>,
     drifted: BTreeSet<ObjectKey>,
-    /// Whether all of it was applied, and what it dropped is gone.
+    /// True if all objects are applied, and those that the bundle dropped are deleted.
     complete: bool,
 }
 
-/// What an add-on is applied as.
+/// An add-on's desired state.
 pub struct Intent<'a> {
-    /// What it is known by in the guest.
+    /// The add-on's slot in the workload cluster.
     pub slot: &'a str,
-    /// Where its bundle comes from.
+    /// The bundle source.
     pub source: &'a Source,
-    /// Its bundle.
     pub bundle: &'a Bundle,
-    /// Its objects.
+    /// The bundle's objects.
     pub manifests: &'a [Manifest],
-    /// What its templates were rendered with.
+    /// The values with which templates were rendered.
     pub values: &'a Values,
 }
 
@@ -68,7 +66,7 @@ impl Intent<'_> {
         format!("gcm/addon/{}", self.slot)
     }
 
-    /// What else to do than to delete an object of others that is in the place of one.
+    /// Returns the end of the remedy for a conflict with a foreign object: an alternative to deleting it, or an empty string.
     fn remedy(&self) -> &'static str {
         if matches!(self.source, Source::Generated(_)) { "" } else { ", or remove it from the bundle" }
     }
@@ -83,19 +81,20 @@ impl Intent<'_> {
 }
 
 impl Deployment {
-    /// Whether the bundle must be read again to go on.
+    /// Returns true if the bundle must be read again: the source or the values changed, the bundle isn't applied completely, or
+    /// objects drifted.
     pub fn wants_bundle(&self, source: &Source, values: &Values) -> bool {
         let is_same = self.source.as_ref() == Some(source) && self.values == *values;
         !is_same || !self.complete || !self.drifted.is_empty()
     }
 
-    /// The kinds to be watched.
+    /// Returns the kinds to watch, as keys without namespace and name.
     pub fn kinds(&self) -> impl Iterator<Item = (ObjectKey, &ServedKind)> {
         let of_kind = |key: &ObjectKey| ObjectKey { namespace: None, name: String::new(), ..key.clone() };
         self.objects.iter().map(move |(key, object)| (of_kind(key), &object.kind))
     }
 
-    /// Takes note of what a watch shows; whether anything is to be done.
+    /// Records a watch event. Returns true if it requires a round.
     pub fn notice(&mut self, sighting: &Sighting) -> bool {
         match sighting {
             Sighting::Seen(key, now) => {
@@ -117,7 +116,8 @@ impl Deployment {
         }
     }
 
-    /// Applies what is not as the intent; only a guest that does not answer is an error.
+    /// Applies the bundle and prunes objects. With an unchanged intent, applies only the objects that drifted. Returns a state
+    /// if the API server refused an object, and an error only if the workload cluster doesn't respond.
     pub async fn apply(
         &mut self,
         guest: &mut Guest,
@@ -146,7 +146,7 @@ impl Deployment {
             return Ok(None);
         }
         let before: BTreeSet<_> = parent.iter().flat_map(apply_set::kinds_of).collect();
-        // First the parent, with the kinds of what is and of what will be: whatever comes between, all is found again.
+        // Write the parent first, with both old and new kinds, so that gcm finds all objects after an interruption.
         self.write_parent(guest, intent, &before, None).await?;
         if let Some(failure) = self.apply_all(guest, intent).await? {
             return Ok(Some(failure));
@@ -183,7 +183,7 @@ impl Deployment {
         guest.apply_parent(&parent, &intent.manager()).await
     }
 
-    /// Applies every object; one that is refused keeps no other from being applied.
+    /// Applies every object, in stages. Continues after a refused object, and returns a summary of the refusals.
     async fn apply_all(
         &mut self,
         guest: &mut Guest,
@@ -203,7 +203,7 @@ impl Deployment {
         Ok(summary(&refused))
     }
 
-    /// The refusal, if the object was refused.
+    /// Applies one object. Returns a message if the API server refused it.
     async fn apply_one(
         &mut self,
         guest: &mut Guest,
@@ -231,7 +231,7 @@ impl Deployment {
         }
     }
 
-    /// The keys of the bundle's objects as the guest has them.
+    /// Returns the keys of the bundle's objects as the workload cluster serves them. Kinds that aren't served are left out.
     async fn wanted(
         &self,
         guest: &mut Guest,
@@ -248,7 +248,8 @@ impl Deployment {
         Ok(wanted)
     }
 
-    /// Waits for definitions: what is of them is not served before.
+    /// Waits until the applied CustomResourceDefinitions are established, for at most [`ESTABLISHED_WITHIN`]. Their kinds
+    /// aren't served before.
     async fn wait_until_established(&self, guest: &Guest) -> Result<(), GuestError> {
         let definitions = self.objects.iter().filter(|(key, _)| key.kind == "CustomResourceDefinition");
         let end = tokio::time::Instant::now() + ESTABLISHED_WITHIN;
@@ -264,7 +265,7 @@ impl Deployment {
         Ok(())
     }
 
-    /// Deletes what the bundle dropped.
+    /// Deletes the objects that the bundle no longer contains. `before` contains the parent's kinds as pairs of group and kind.
     async fn prune(
         &self,
         guest: &mut Guest,
@@ -293,7 +294,7 @@ impl Deployment {
         Ok(summary(&refused))
     }
 
-    /// Applies the objects again that others changed, and no others.
+    /// Applies only the objects that other clients changed or deleted.
     async fn repair(
         &mut self,
         guest: &mut Guest,
@@ -313,7 +314,7 @@ impl Deployment {
         Ok(summary(&refused))
     }
 
-    /// How what is applied works.
+    /// Checks if the applied objects work. Returns the first failure, or otherwise the first object that isn't ready.
     pub async fn health(&self, guest: &Guest) -> Result<AddonState, GuestError> {
         let mut waiting = None;
         for (key, object) in self.objects.iter().filter(|(key, _)| health::has_health(key)) {
@@ -333,8 +334,8 @@ impl Deployment {
     }
 }
 
-/// Returns why the guest's API server refuses an object. Its own words quote values, so those about an object from a Secret are
-/// left out; a conflict names only fields and their managers.
+/// Describes why the API server refused an object. The API server's messages quote values, so they are omitted for objects from
+/// a Secret, except for conflicts: a conflict's message only names fields and managers.
 fn describe_refusal(manifest: &Manifest, refusal: &Refusal) -> String {
     let key = &manifest.key;
     if manifest.secret && refusal.code != CONFLICT {
@@ -346,7 +347,7 @@ fn describe_refusal(manifest: &Manifest, refusal: &Refusal) -> String {
     format!("{key}: {refusal}")
 }
 
-/// How an object works. If its Pods do not start, one of them may say why.
+/// Checks if an object works. If the Pods of a workload (API group `apps`) don't start, includes the reason of one Pod.
 async fn with_pods(guest: &Guest, key: &ObjectKey, live: &Live) -> Result<Health, GuestError> {
     let found = health::health(key, live);
     let (Health::InProgress(why), Some(labels), Some(namespace)) =
@@ -354,7 +355,7 @@ async fn with_pods(guest: &Guest, key: &ObjectKey, live: &Live) -> Result<Health
     else {
         return Ok(found);
     };
-    // PersistentVolumeClaims have a selector, too.
+    // PersistentVolumeClaims also have a selector.
     if key.group != "apps" {
         return Ok(found);
     }
@@ -365,7 +366,7 @@ async fn with_pods(guest: &Guest, key: &ObjectKey, live: &Live) -> Result<Health
     })
 }
 
-/// The first refusal, and how many more there are.
+/// Returns the first refusal and the number of the others, or `None` without refusals.
 fn summary(refused: &[String]) -> Option<AddonState> {
     let first = refused.first()?;
     let more = match refused.len() - 1 {

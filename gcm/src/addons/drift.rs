@@ -1,10 +1,10 @@
-//! What others changed of an add-on's objects, judged by metadata alone.
+//! Detects changes that other clients make to an add-on's objects, from metadata only.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::marks::ObjectMetadata;
 
-/// A state of an object: after our last write, or as a watch showed it.
+/// The state of an object after gcm's last write, or in a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     version: u64,
@@ -12,24 +12,24 @@ pub struct Written {
     marks: u64,
 }
 
-/// What a change of an object asks for.
+/// The action that a change requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing: it is as we wrote it, or older.
+    /// No action: the object is as gcm wrote it, or the event is older than the write.
     None,
-    /// A look at its health: only its status changed.
+    /// A health check: only the status changed.
     Status,
-    /// Our manifest, once more.
+    /// Applying the manifest again.
     Drift,
 }
 
 impl Written {
-    /// The state that this metadata shows.
+    /// Returns the state in this metadata.
     pub fn of(meta: &ObjectMetadata) -> Self {
         Self { version: version(meta), generation: meta.generation, marks: marks(meta) }
     }
 
-    /// What a later state of the object asks for.
+    /// Returns the action that the later state `now` requires.
     pub fn change(&self, now: &Self) -> Change {
         if now.version <= self.version {
             return Change::None;
@@ -42,7 +42,7 @@ impl Written {
                     Change::Drift
                 }
             }
-            // A kind without generations has no status of its own: every version is a change.
+            // Kinds without generations don't have a status, so every new version is drift.
             _ => Change::Drift,
         }
     }
@@ -52,7 +52,7 @@ fn version(meta: &ObjectMetadata) -> u64 {
     meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
 }
 
-/// Changes of labels and annotations do not count in the generation.
+/// Hashes the labels, the annotations and the deletion state. Changes to these don't increase the generation.
 fn marks(meta: &ObjectMetadata) -> u64 {
     let mut hasher = DefaultHasher::new();
     (meta.labels.hash(), meta.annotations.hash(), meta.deletion_timestamp.is_some()).hash(&mut hasher);

@@ -1,4 +1,5 @@
-//! The add-ons of all clusters: a task and a connection for each, so that a guest that hangs delays no other.
+//! Manages the add-ons of all clusters. Each cluster has its own task and connection, so a cluster that hangs doesn't delay
+//! other clusters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,27 +33,27 @@ use super::session::Session;
 use super::survey::{GuestSurvey, SurveyPlan, required_tokens};
 use super::{config_map, image, manifest};
 
-/// A round of one cluster takes no longer.
+/// The timeout of one round for one cluster.
 const ROUND: Duration = Duration::from_mins(3);
-/// Changes in a guest are gathered for so long before they are acted on, and rounds follow each other no faster.
+/// The delay between a change in the workload cluster and the next round, to batch further changes.
 const GATHER: Duration = Duration::from_secs(1);
-/// Clusters of one namespace whose bundles are read and applied at the same time.
+/// The maximum number of clusters per namespace whose bundles are read and applied concurrently.
 const SHARE: usize = 2;
 
-/// What a cluster is to have.
+/// A cluster's desired state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedAddons {
-    /// Where its API server is, `https://HOST:PORT`.
+    /// The workload cluster's API server URL, `https://HOST:PORT`.
     pub server: String,
-    /// Its add-ons.
     pub addons: Vec<ChosenAddon>,
-    /// What comes from its namespace; applied last, since nodes wait for the container network.
+    /// Objects that gcm generates from the cluster's namespace. They are applied last, because nodes wait for the container
+    /// network.
     pub synced: Vec<ChosenAddon>,
-    /// What templates may name.
+    /// The values for templates.
     pub values: Values,
-    /// The image and the nodes of the add-ons of kubeadm.
+    /// The image and the node selection for kubeadm's add-ons.
     pub kubeadm: KubeadmAddons,
-    /// The programs to look for.
+    /// The input of the survey for programs in the workload cluster.
     pub survey: SurveyPlan,
 }
 
@@ -62,20 +63,19 @@ impl WantedAddons {
     }
 }
 
-/// The last reports about the add-ons and the synchronized objects of a cluster.
+/// The latest reports about a cluster's add-ons and synchronized objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuestReports {
-    /// The state of the add-ons.
     pub addons: Arc<Vec<AddonReport>>,
-    /// The state of what comes from the cluster's namespace.
+    /// The state of the objects that gcm generates from the cluster's namespace.
     pub synced: Arc<Vec<AddonReport>>,
-    /// The last survey of the guest.
+    /// The result of the last survey of the workload cluster.
     pub survey: Option<Arc<GuestSurvey>>,
-    /// The version of Kubernetes for which this is wanted.
+    /// The Kubernetes version that the cluster should have.
     pub kubernetes: String,
 }
 
-/// The add-ons of all clusters. Clones share one.
+/// Manages the add-ons of all clusters. Clones share state.
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
@@ -98,7 +98,7 @@ struct Shared {
     shutdown: CancellationToken,
 }
 
-/// None before the first look at the guest: nothing is known, and what is known of before stays.
+/// The reports, or `None` before the first round. In this case, the caller keeps the earlier status.
 type Reports = Arc<Mutex<Option<GuestReports>>>;
 
 struct ClusterTask {
@@ -108,7 +108,7 @@ struct ClusterTask {
 }
 
 impl Engine {
-    /// An engine without clusters; `wake` gets the cluster whose report changed.
+    /// Returns an engine without clusters. `wake` receives each cluster whose report changed.
     pub fn new(
         management: Client,
         image_addons: ImageAddons,
@@ -119,7 +119,7 @@ impl Engine {
         Self(Arc::new(Shared { management, image_addons, clusters, shares, wake, shutdown }))
     }
 
-    /// Has a cluster's add-ons be so from now on.
+    /// Sets the add-ons that a cluster should have, and replaces any earlier choice.
     pub fn want(&self, namespace: &str, name: &str, wanted: WantedAddons) {
         let key = kit::index::key(Some(namespace), name);
         let mut clusters = self.0.clusters.lock();
@@ -146,12 +146,12 @@ impl Engine {
         clusters.insert(key, ClusterTask { wanted: sender, reports, _task: task });
     }
 
-    /// Leaves a cluster alone: it goes, or others look after it.
+    /// Stops managing a cluster that is being deleted or that another controller manages.
     pub fn forget(&self, key: &str) {
         self.0.clusters.lock().remove(key);
     }
 
-    /// Returns the last reports about a cluster; `None` before the first look at its guest.
+    /// Returns the last reports about a cluster, or `None` before the cluster's first round.
     pub fn reports(&self, key: &str) -> Option<GuestReports> {
         self.0.clusters.lock().get(key)?.reports.lock().clone()
     }
@@ -170,11 +170,11 @@ fn report(addon: &ChosenAddon, version: Option<String>, state: AddonState) -> Ad
 struct Round {
     reports: Vec<AddonReport>,
     survey: GuestSurvey,
-    /// The time until the next survey, if this one is repeated.
+    /// The time until the next survey, if this round reused the last survey.
     next_survey: Option<Duration>,
 }
 
-/// One cluster, as its task sees it.
+/// A cluster task's state.
 struct Cluster {
     namespace: String,
     name: String,
@@ -184,7 +184,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// Keeps the cluster's add-ons as they are wanted, until nobody wants them any more.
+    /// Reconciles the cluster's add-ons until the engine forgets the cluster or shuts down.
     async fn keep(self, mut wanted: watch::Receiver<Arc<WantedAddons>>) {
         let mut session: Option<Session> = None;
         let rhythm = Rhythm::default();
@@ -202,7 +202,7 @@ impl Cluster {
                 }
                 Err(error) => {
                     session = None;
-                    // One call that fails is no news.
+                    // Ignore a single failure. Report the cluster as unreachable from the second failure on.
                     if rhythm.has_failed() {
                         let state = AddonState::Pending(error.to_string());
                         let reports = now.all().map(|addon| report(addon, None, state.clone())).collect();
@@ -223,7 +223,7 @@ impl Cluster {
         }
     }
 
-    /// Shows reports about everything that was wanted, in its order. Without a survey, the last one stays.
+    /// Publishes the reports, which must be in the order of `wanted`. Keeps the last survey if `survey` is `None`.
     fn publish(&self, mut reports: Vec<AddonReport>, survey: Option<GuestSurvey>, wanted: &WantedAddons) {
         let synced = Arc::new(reports.split_off(wanted.addons.len().min(reports.len())));
         let kubernetes = wanted.values.kubernetes_version.clone();
@@ -237,17 +237,17 @@ impl Cluster {
             }
             *shown = Some(reports);
         }
-        // The receiver is gone only when the controller ended with the program.
+        // Sending only fails if the controller has stopped.
         let _ = self.shared.wake.send(ObjectRef::new(&self.name).within(&self.namespace));
     }
 
-    /// Looks at every add-on once; an error says that the guest does not answer.
+    /// Runs one round for all add-ons. Returns an error if the workload cluster doesn't respond.
     async fn round(&self, wanted: &WantedAddons, session: &mut Option<Session>) -> Result<Round, GuestError> {
         if session.as_ref().is_none_or(|session| session.server != wanted.server) {
             *session = None;
             *session = Some(Session::new(self.connect(&wanted.server).await?, &wanted.server));
         }
-        // It was just set.
+        // This can't happen: the session was just set.
         let Some(session) = session else { return Err(GuestError::Unreachable(String::new())) };
         session.keep_only(wanted.all());
         session.notice();
@@ -275,7 +275,7 @@ impl Cluster {
             return Ok(AddonState::Unprovided(describe_unprovided(&addon.name, known)));
         }
         if session.deployment(addon.slot()).wants_bundle(&addon.source, values) {
-            // Bundles take memory while they are applied: a namespace's clusters take turns.
+            // Bundles need memory while they are applied, so limit how many clusters in a namespace apply bundles at a time.
             let Ok(_permit) = self.share.acquire().await else {
                 return Ok(AddonState::Pending(String::new()));
             };
@@ -321,13 +321,13 @@ impl Cluster {
         session.health(addon.slot()).await
     }
 
-    /// The objects of a bundle.
+    /// Parses a bundle's objects.
     async fn parse(&self, bundle: &Bundle, values: &Values) -> Result<Vec<Manifest>, BundleError> {
         let (files, values) = (bundle.files.clone(), values.clone());
         compute(&self.namespace, LIMITS, move |budget| manifest::parse(&files, &values, budget)).await
     }
 
-    /// The bundle of an add-on.
+    /// Loads an add-on's bundle from its source. Fails with the reason, for the add-on's status.
     async fn load(&self, addon: &ChosenAddon) -> Result<Bundle, String> {
         let built_in = || BuiltIn::named(&addon.name).map(BuiltIn::bundle);
         match &addon.source {
@@ -356,7 +356,7 @@ impl Cluster {
                     let read = read.ok_or_else(|| format!("Secret {secret} does not exist"))?;
                     config_map::add_secret(&mut bundle, &secret, read)?;
                 }
-                // A ConfigMap without manifests says how the built-in bundle is kept.
+                // A ConfigMap without manifests configures the built-in bundle.
                 if bundle.files.is_empty() && bundle.mode != Mode::Unmanaged {
                     let there = built_in()
                         .ok_or("the ConfigMap has no manifests, and no built-in bundle has this name")?;
@@ -368,7 +368,7 @@ impl Cluster {
         }
     }
 
-    /// The guest's API server, with the credentials that Cluster API made for the cluster.
+    /// Connects to the workload cluster at URL `server` with Cluster API's kubeconfig.
     async fn connect(&self, server: &str) -> Result<Guest, GuestError> {
         let name = api::names::kubeconfig_secret(&self.name);
         let unusable = |what: String| GuestError::Unreachable(format!("Secret {name}: {what}"));
@@ -387,7 +387,7 @@ fn describe_unprovided(name: &str, known: &[String]) -> String {
     )
 }
 
-/// Resolves when the guest shows a change that something is to be done about.
+/// Resolves when the workload cluster reports a change that requires a round. Never resolves without a session.
 async fn noticed(session: &mut Option<Session>) {
     match session {
         Some(session) => session.noticed().await,

@@ -1,4 +1,4 @@
-//! The guest's API server, as add-ons need it: [`kit::guest`], and what belongs to sets of objects.
+//! A client for a workload cluster's API server: [`kit::guest`], extended with requests for object sets.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -20,49 +20,50 @@ use super::manifest::{Manifest, ObjectKey};
 use super::marks::{ObjectMetadata, OurMarks, PART_OF};
 use super::pods::{MAX_PODS, PendingPod, PodList};
 
-/// No call of a guest takes longer.
+/// The timeout of one request to the workload cluster.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// The most bytes of an object's metadata: 256 KiB of annotations, and as much again about who owns which field.
+/// The maximum size, in bytes, of an object's metadata: 256 KiB for annotations, plus managed fields.
 const MAX_METADATA: usize = 1 << 20;
-/// The most bytes of an object, of which little is kept: no API server takes a larger one.
+/// The maximum size, in bytes, of an object. API servers don't accept larger objects, and gcm keeps only small parts of each.
 const MAX_OBJECT: usize = 3 << 20;
 
-/// The most bytes of a label selector.
+/// The maximum length, in bytes, of a label selector.
 const MAX_SELECTOR: usize = 4096;
 
-/// What an object is applied as.
+/// The set and the field manager for applying an object.
 #[derive(Clone, Copy)]
 pub struct Membership<'a> {
-    /// The id of its set.
+    /// The set id.
     pub set: &'a str,
-    /// The owner of its fields.
+    /// The field manager.
     pub manager: &'a str,
-    /// What else to do than to delete an object that is in its place, as the end of a sentence.
+    /// An alternative to deleting a conflicting object, as the end of a sentence, or an empty string.
     pub remedy: &'a str,
 }
 
-/// What a watch of one kind shows.
+/// An event from one kind's watch.
 #[derive(Clone, Debug)]
 pub enum Sighting {
-    /// An object is as this.
+    /// An object was created or changed.
     Seen(ObjectKey, Written),
-    /// An object is gone, or bears our label no more.
+    /// An object was deleted or lost gcm's label.
     Gone(ObjectKey),
-    /// A list is complete: these are all of the kind.
+    /// A list is complete. Contains the group, the kind and the keys of all objects.
     Listed(String, String, BTreeSet<ObjectKey>),
 }
 
-/// A guest's API server.
+/// A client for a workload cluster's API server, which remembers the kinds that it serves.
 pub struct Guest {
     pub(super) server: guest::Guest,
     kinds: HashMap<GroupVersionKind, ServedKind>,
 }
 
 impl Guest {
-    /// The API server at `server` of a cluster, with the credentials of Cluster API's Secret; no request is sent yet.
+    /// Prepares a connection to the API server at URL `server`, with credentials from Cluster API's kubeconfig Secret. Doesn't
+    /// send requests.
     ///
     /// # Errors
-    /// What the Secret lacks. Its text is in no message.
+    /// Returns the reason why the Secret can't be used. The error doesn't quote the Secret.
     pub async fn connect(
         namespace: &str,
         cluster: &str,
@@ -73,7 +74,7 @@ impl Guest {
         Ok(Self { server, kinds: HashMap::new() })
     }
 
-    /// How the guest serves a kind.
+    /// Returns how the workload cluster serves a kind: its path and scope. Fails if the kind isn't served.
     pub async fn served(&mut self, group: &str, version: &str, kind: &str) -> Result<ServedKind, GuestError> {
         let gvk = GroupVersionKind::gvk(group, version, kind);
         if let Some(known) = self.kinds.get(&gvk) {
@@ -85,17 +86,19 @@ impl Guest {
         Ok(served)
     }
 
-    /// The key under which the guest has an object: with a namespace if its kind has one, and only then.
+    /// Returns the key under which the workload cluster serves an object. Adds or removes the namespace, depending on the
+    /// kind's scope.
     pub fn key(kind: &ServedKind, key: &ObjectKey) -> ObjectKey {
         let named =
             || key.namespace.clone().unwrap_or_else(|| guest::discovery::DEFAULT_NAMESPACE.to_owned());
         ObjectKey { namespace: kind.namespaced.then(named), ..key.clone() }
     }
 
-    /// Makes an object so, as a member of the set.
+    /// Applies an object as a set member.
     ///
-    /// Of a member our fields are ours, whoever changed them. An object of somebody else keeps the fields that have another
-    /// owner, and the conflict is the error. A member whose kind lets nobody change it is made anew.
+    /// If the object is already a member, gcm takes over its fields from other managers. If it is a foreign object, a conflict
+    /// is an error. A member whose immutable fields must change is deleted and recreated if [`apply_set::is_replaced`] allows
+    /// it.
     pub async fn apply(
         &self,
         kind: &ServedKind,
@@ -125,7 +128,7 @@ impl Guest {
         patched
     }
 
-    /// Sends an object; the answer has its metadata only.
+    /// Sends an apply patch. The response contains only metadata.
     async fn patch(
         &self,
         kind: &ServedKind,
@@ -142,7 +145,7 @@ impl Guest {
         Ok(object.metadata)
     }
 
-    /// The uid of an object, if it is there and a member of the set.
+    /// Returns an object's uid if it exists and belongs to the set.
     async fn member(
         &self,
         kind: &ServedKind,
@@ -159,13 +162,14 @@ impl Guest {
         Ok(object.map(|object| object.metadata))
     }
 
-    /// What says how an object is, if it is there.
+    /// Returns the fields that determine an object's health, or `None` if the object doesn't exist.
     pub async fn get(&self, kind: &ServedKind, key: &ObjectKey) -> Result<Option<Live>, GuestError> {
         let at = Request::new(kind.path(key.namespace.as_deref()));
         self.server.read_if_there(at.get(&key.name, &GetParams::default()), MAX_OBJECT).await
     }
 
-    /// Returns a pending Pod with these labels that has a reason why it does not start. A guest that refuses the question has none.
+    /// Returns a pending Pod with these labels and the reason why it doesn't start. Returns `None` if there is none, the API
+    /// server refuses the request, or the label selector is too long.
     pub async fn pending_pod(
         &self,
         namespace: &str,
@@ -173,7 +177,7 @@ impl Guest {
     ) -> Result<Option<PendingPod>, GuestError> {
         let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let selector = selector.join(",");
-        // The guest writes these labels, and they become part of a URL.
+        // Users of the workload cluster write these labels, which become part of a URL.
         if selector.len() > MAX_SELECTOR {
             return Ok(None);
         }
@@ -189,7 +193,7 @@ impl Guest {
         }
     }
 
-    /// The members of a set that are of this kind, in all namespaces.
+    /// Returns the keys and uids of the set's members of this kind, in all namespaces.
     pub async fn members(
         &self,
         kind: &ServedKind,
@@ -200,7 +204,7 @@ impl Guest {
         Ok(list.into_iter().map(|meta| (key_of(kind, &meta), meta.uid)).collect())
     }
 
-    /// Deletes an object, if it is still the one that was seen.
+    /// Deletes an object if it still has this uid. An object that is gone or has another uid isn't an error.
     pub async fn delete(
         &self,
         kind: &ServedKind,
@@ -216,19 +220,19 @@ impl Guest {
         }
     }
 
-    /// The parent of an add-on's set, if there is one.
+    /// Returns the metadata of the parent for an add-on's set, if the parent exists.
     pub async fn parent(&self, slot: &str) -> Result<Option<ObjectMetadata>, GuestError> {
         self.metadata(&parents(), &apply_set::parent_name(slot)).await
     }
 
-    /// Makes the parent of a set so.
+    /// Applies a set's parent.
     pub async fn apply_parent(&self, parent: &ConfigMap, manager: &str) -> Result<(), GuestError> {
         let name = parent.metadata.name.clone().unwrap_or_default();
         let params = PatchParams::apply(manager).force();
         self.server.send(parents().patch_metadata(&name, &params, &Patch::Apply(parent))).await
     }
 
-    /// Reports what becomes of the members of some sets that are of this kind: metadata alone, until nobody listens.
+    /// Watches the metadata of the sets' members of this kind, until the receiver is dropped.
     pub fn watch(
         &self,
         kind: &ServedKind,
@@ -241,7 +245,7 @@ impl Guest {
     }
 }
 
-/// The path of the parents of sets.
+/// Returns a request for the collection that contains the parents.
 fn parents() -> Request {
     Request::new(ConfigMap::url_path(&(), Some(PARENT_NAMESPACE)))
 }

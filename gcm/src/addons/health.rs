@@ -1,4 +1,5 @@
-//! Whether an object works, by the rules of kstatus: what its controller reports of the generation that is asked for.
+//! Determines if an object works, by the rules of kstatus: the status that the controller reported for the current generation
+//! decides.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +8,18 @@ use serde::Deserialize;
 
 use super::manifest::ObjectKey;
 
-/// How an object is.
+/// An object's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It is as it is asked for.
+    /// The object is in the desired state.
     Current,
-    /// Its controller works on it.
+    /// The controller hasn't finished. Contains the reason.
     InProgress(String),
-    /// Its controller gave up.
+    /// The controller gave up. Contains the reason.
     Failed(String),
 }
 
-/// Whether objects of this kind have a health of their own; all others work once they are there.
+/// Returns true for kinds with health rules. Other objects count as working once they exist.
 pub fn has_health(key: &ObjectKey) -> bool {
     matches!(
         (key.group.as_str(), key.kind.as_str()),
@@ -30,10 +31,10 @@ pub fn has_health(key: &ObjectKey) -> bool {
     )
 }
 
-/// The most conditions of an object that are looked at.
+/// The maximum number of conditions read from an object.
 const MAX_CONDITIONS: usize = 32;
 
-/// What of an object says how it is: the rest of it is not kept.
+/// The fields that determine an object's health. Other fields are dropped.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Live {
@@ -99,14 +100,14 @@ impl LiveCondition {
 }
 
 impl Live {
-    /// The labels of its Pods, if it has Pods.
+    /// Returns the labels of the Pods that the object selects, if it has a selector.
     pub fn pod_labels(&self) -> Option<&BTreeMap<String, String>> {
         let labels = &self.spec.as_ref()?.selector.as_ref()?.match_labels;
         (!labels.is_empty()).then_some(labels)
     }
 }
 
-/// How an object is, as the guest shows it.
+/// Determines an object's health from its live state.
 pub fn health(key: &ObjectKey, live: &Live) -> Health {
     let Live { metadata, spec, status } = live;
     let (spec, status) = (spec.clone().unwrap_or_default(), status.clone().unwrap_or_default());
@@ -159,7 +160,7 @@ fn daemon_set(spec: &LiveSpec, status: &LiveStatus) -> Health {
         return waiting("its controller has not seen it yet");
     }
     let wanted = status.desired_number_scheduled;
-    // Pods that are replaced on deletion only are old until somebody deletes them.
+    // With OnDelete, Pods stay outdated until their nodes are replaced or a user deletes them, so don't wait for updates.
     let strategy = spec.update_strategy.as_ref().and_then(|strategy| strategy.r#type.as_deref());
     let updated = if strategy == Some("OnDelete") { wanted } else { status.updated_number_scheduled };
     let ready = status.number_available.min(updated);

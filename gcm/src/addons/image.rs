@@ -1,5 +1,5 @@
-//! Bundles that a node image carries: OVF properties that VM Operator copies to annotations, as images of vSphere 7 have
-//! them, `{"type": "inline", "version": …, "value": base64 of gzip of YAML}`.
+//! Reads bundles from node images. VM Operator copies an image's OVF properties to annotations. In vSphere 7 images, a bundle's
+//! property is `{"type": "inline", "version": …, "value": base64 of gzip of YAML}`.
 
 use std::io::Read;
 
@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use super::bundle::{Bundle, BundleError, BundleFile, MAX_BYTES};
 
-/// The add-ons of node images that are container networks.
+/// The names of the node image add-ons that are container networks.
 pub const NETWORKS: [&str; 3] = ["antrea", "antrea-nsx-routed", "calico"];
-/// What stands before the name of the add-on.
+/// The prefix of the property names, which is followed by the add-on name.
 const PROPERTY: &str = "vmware-system.guest.kubernetes.addons.";
 
 #[derive(Deserialize)]
@@ -25,20 +25,20 @@ struct Inline {
     value: String,
 }
 
-/// What the image carries for an add-on.
+/// Returns the image's property for an add-on.
 pub fn property<'i>(image: &'i VirtualMachineImage, addon: &str) -> Option<&'i str> {
     image.annotations().get(&format!("{PROPERTY}{addon}")).map(String::as_str)
 }
 
-/// The names of the add-ons that the image carries.
+/// Returns the names of the add-ons in the image.
 pub fn carried(image: &VirtualMachineImage) -> impl Iterator<Item = &str> {
     image.annotations().keys().filter_map(|key| key.strip_prefix(PROPERTY))
 }
 
-/// The bundle of a property.
+/// Parses the bundle in a property.
 ///
 /// # Errors
-/// What of it can't be read.
+/// Returns an error if the property can't be parsed or exceeds a limit.
 pub fn read(property: &str, budget: &Budget) -> Result<Bundle, BundleError> {
     budget.spend(property.len().saturating_mul(2))?;
     let inline: Inline =

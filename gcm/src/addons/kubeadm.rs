@@ -1,9 +1,10 @@
-//! The add-ons of kubeadm, CoreDNS and kube-proxy, on nodes that contain their images.
+//! Binds kubeadm's add-ons, CoreDNS and kube-proxy, to nodes that contain their images.
 //!
-//! kubeadm applies both. In an upgrade, Cluster API gives them the images of the next release after it has replaced the control plane. The
-//! new nodes run before that, and the nodes of pools contain the images of the old release only. So gcm gives kube-proxy its image together
-//! with the add-ons of the next release, and a Pod of kube-proxy stays until its node is replaced. CoreDNS runs on nodes whose release has
-//! its image, and a drain never evicts its last Pod, unless the control plane goes through this release to a later one.
+//! kubeadm applies both add-ons. During an upgrade, Cluster API changes their images to the next release only after it replaced
+//! the control plane. But new nodes run before that, and pool nodes contain only the old release's images. gcm therefore sets
+//! the kube-proxy image when it applies the next release's add-ons, and each kube-proxy Pod stays until its node is replaced.
+//! CoreDNS runs only on nodes whose release contains its image, and a drain never evicts its last Pod, unless the control plane
+//! only uses this release on the way to a later one.
 
 use std::collections::BTreeMap;
 
@@ -20,40 +21,41 @@ use serde_json::{Value, json};
 use super::guest::Guest;
 
 const NAMESPACE: &str = "kube-system";
-/// The Deployment of CoreDNS, and the budget of its Pods.
+/// The name of the CoreDNS Deployment and of its PodDisruptionBudget.
 const COREDNS: &str = "coredns";
-/// The DaemonSet of kube-proxy, and its container.
+/// The name of the kube-proxy DaemonSet and of its container.
 const KUBE_PROXY: &str = "kube-proxy";
 const MANAGER: &str = "gcm/coredns";
-/// The most bytes of the Deployment.
+/// The maximum size, in bytes, of a Deployment.
 const MAX_DEPLOYMENT: usize = 1 << 20;
 const MAX_CONTAINERS: usize = 8;
 
-/// The image and the nodes of the add-ons of kubeadm.
+/// The image and the node selection for kubeadm's add-ons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeadmAddons {
-    /// The image of kube-proxy on new nodes.
+    /// The kube-proxy image for new nodes.
     pub kube_proxy: String,
-    /// The nodes that CoreDNS runs on; none if it stays where it is.
+    /// The nodes for CoreDNS, or `None` to leave CoreDNS unchanged.
     pub dns: Option<DnsNodes>,
 }
 
-/// The nodes that CoreDNS runs on.
+/// The nodes for CoreDNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsNodes {
-    /// The tag of the image of CoreDNS that these nodes contain. CoreDNS with another image stays where it is.
+    /// The CoreDNS image tag that these nodes contain. A CoreDNS with another image is left unchanged.
     pub image_tag: String,
-    /// The value of their label [`label::KUBERNETES_DISTRIBUTION_VERSION`].
+    /// The value of the nodes' label [`label::KUBERNETES_DISTRIBUTION_VERSION`].
     pub release: String,
-    /// True if a pool has nodes that CoreDNS tolerates. If false, CoreDNS may run on every node. Otherwise the drain of the only control
-    /// plane node would wait for a Pod on another node with the same image, which does not exist.
+    /// True if a pool has nodes whose taints CoreDNS tolerates. If false, CoreDNS can run on any node: if it were bound,
+    /// draining the only control plane node would wait for a CoreDNS Pod on another node that contains the image, but such a
+    /// node doesn't exist.
     pub has_workers: bool,
-    /// True if workers have the image, or get it next. If false, the control plane is on its way to a later release, and only its nodes have
-    /// the image: the drain of the last of them must not wait for another Pod.
+    /// True if workers contain the image or will contain it next. If false, only control plane nodes on their way to a later
+    /// release contain the image, and draining the last of these nodes must not wait for another Pod.
     pub stays: bool,
 }
 
-/// CoreDNS as the guest shows it.
+/// The fields that gcm reads from the live CoreDNS Deployment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct LiveDns {
@@ -98,7 +100,8 @@ impl LiveDns {
         image.rsplit_once(':').map(|(_, tag)| tag)
     }
 
-    /// The release whose nodes CoreDNS is to run on; none if any node will do.
+    /// Returns the release whose nodes CoreDNS should run on, or `None` for any node. A CoreDNS with another image keeps its
+    /// release.
     fn wanted_release<'a>(&'a self, nodes: &'a DnsNodes) -> Option<&'a str> {
         if !nodes.has_workers {
             return None;
@@ -107,7 +110,7 @@ impl LiveDns {
         if has_image { Some(&nodes.release) } else { self.release() }
     }
 
-    /// Returns the change of the budget. Only the budget of a CoreDNS that gcm bound is gcm's.
+    /// Returns the required change to the PodDisruptionBudget, or `None` if gcm neither binds nor bound CoreDNS.
     fn budget_change(&self, nodes: &DnsNodes) -> Option<BudgetChange> {
         match (self.release(), self.wanted_release(nodes)) {
             (_, Some(_)) if nodes.stays => Some(BudgetChange::Apply),
@@ -124,7 +127,7 @@ enum BudgetChange {
 }
 
 impl Guest {
-    /// Gives the Pods of kube-proxy on new nodes this image, and leaves those on old nodes. Returns false if there is no kube-proxy.
+    /// Sets the kube-proxy image for new nodes and keeps the Pods on old nodes. Returns false if kube-proxy doesn't exist.
     pub async fn bind_kube_proxy(&self, image: &str) -> Result<bool, GuestError> {
         let pod = json!({"containers": [{"name": KUBE_PROXY, "image": image}]});
         let strategy = json!({"type": "OnDelete", "rollingUpdate": null});
@@ -137,7 +140,7 @@ impl Guest {
         }
     }
 
-    /// Binds CoreDNS to these nodes, if there is a CoreDNS.
+    /// Binds CoreDNS to these nodes, if CoreDNS exists.
     pub async fn bind_coredns(&self, nodes: &DnsNodes) -> Result<(), GuestError> {
         let at = Request::new(Deployment::url_path(&(), Some(NAMESPACE)));
         let read = at.get(COREDNS, &GetParams::default());
@@ -145,7 +148,7 @@ impl Guest {
             return Ok(());
         };
         let release = live.wanted_release(nodes);
-        // The selector goes last, so that a crash between both is noticed.
+        // Patch the selector last, so that the next round finds the work unfinished after a crash in between.
         match live.budget_change(nodes) {
             Some(BudgetChange::Apply) => self.apply_budget().await?,
             Some(BudgetChange::Delete) => self.delete_budget().await?,
@@ -159,7 +162,7 @@ impl Guest {
         self.server.send(at.patch(COREDNS, &PatchParams::default(), &Patch::Merge(change))).await
     }
 
-    /// Applies the budget, unless another client owns one of this name.
+    /// Applies the PodDisruptionBudget. A conflict with another field manager is an error.
     async fn apply_budget(&self) -> Result<(), GuestError> {
         let apply = PatchParams::apply(MANAGER);
         self.server.send(budgets().patch(COREDNS, &apply, &Patch::Apply(budget()))).await

@@ -1,4 +1,4 @@
-//! The objects of a bundle.
+//! Parses a bundle's objects.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,19 +9,17 @@ use serde_json::Value;
 use super::bundle::{BundleError, BundleFile};
 use super::render::{TEMPLATE, Values, render};
 
-/// The most objects that a bundle may have.
+/// The maximum number of objects in a bundle.
 pub const MAX_OBJECTS: usize = 500;
 
-/// Which object: its kind, namespace and name.
+/// An object's identity: group, kind, namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// The API group; empty for the core's.
+    /// The API group. Empty for the core group.
     pub group: String,
-    /// The kind.
     pub kind: String,
-    /// The namespace, of what has one.
+    /// The namespace, for namespaced objects.
     pub namespace: Option<String>,
-    /// The name.
     pub name: String,
 }
 
@@ -34,16 +32,15 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// An object of a bundle, as it is to be. `Debug` prints none of its text: that of a Secret is among them.
+/// A desired object from a bundle. `Debug` doesn't print its content, which can be a Secret.
 #[derive(Clone, PartialEq)]
 pub struct Manifest {
-    /// Which object.
     pub key: ObjectKey,
-    /// The version of its API group.
+    /// The version within the API group.
     pub version: String,
-    /// The whole of it, as text: this takes a tenth of what the value takes.
+    /// The whole object as a JSON string, which takes a tenth of the memory of a `Value`.
     pub json: String,
-    /// True if it comes from a Secret: a guest's words about it can quote it, and are not shown.
+    /// True if the object comes from a Secret. Messages from the workload cluster can quote the object, so they aren't shown.
     pub secret: bool,
 }
 
@@ -54,18 +51,19 @@ impl fmt::Debug for Manifest {
 }
 
 impl Manifest {
-    /// The whole of it.
+    /// Returns the whole object.
     pub fn value(&self) -> Value {
-        // It is the text of a value.
+        // This can't fail, because the string was serialized from a value.
         serde_json::from_str(&self.json).unwrap_or_default()
     }
 }
 
-/// The objects of a bundle's files, those that others need before them first; within, in the order of the files. What all
-/// files become, templates among them, comes out of one budget.
+/// Parses the objects in a bundle's files. Sorts objects that others depend on first, and otherwise keeps the file order. All
+/// files, including rendered templates, share one budget.
 ///
 /// # Errors
-/// What can't be an object, with its file and place, and a bundle that does not fit into the budget. No text of a file is in it.
+/// Returns an error with the file name and document number if an object is invalid or duplicate, and an error if the bundle
+/// exceeds the budget or [`MAX_OBJECTS`]. Errors don't quote file contents.
 pub fn parse(files: &[BundleFile], values: &Values, budget: &Budget) -> Result<Vec<Manifest>, BundleError> {
     let mut manifests: Vec<Manifest> = Vec::new();
     let mut keys = BTreeSet::new();
@@ -105,7 +103,7 @@ fn documents(text: &str, budget: &Budget) -> Result<Vec<Value>, BundleError> {
     })
 }
 
-/// The objects of a `List`, or the one object.
+/// Returns the items of a `List`, or the document itself if it isn't a `List`.
 fn items(mut document: Value) -> Vec<Value> {
     let is_list = document["kind"] == "List" && document["apiVersion"] == "v1";
     match document.get_mut("items").map(Value::take) {
@@ -118,10 +116,10 @@ fn items(mut document: Value) -> Vec<Value> {
     }
 }
 
-/// The object of a document.
+/// Parses an object.
 ///
 /// # Errors
-/// What no object can be. Quotes nothing of it: it can come from a Secret.
+/// Returns the reason why the document can't be an object. The error doesn't quote the document, which can come from a Secret.
 pub fn read(mut value: Value) -> Result<Manifest, &'static str> {
     let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (api_version, kind) = (text("/apiVersion"), text("/kind"));
@@ -139,7 +137,7 @@ pub fn read(mut value: Value) -> Result<Manifest, &'static str> {
         Some((group, version)) => (group.to_owned(), version.to_owned()),
         None => (String::new(), api_version),
     };
-    // They become parts of a path.
+    // These strings become parts of a URL path.
     if ![&group, &version, &kind, &name, &namespace].into_iter().all(|part| fits(part))
         || name.starts_with('.')
     {
@@ -149,7 +147,7 @@ pub fn read(mut value: Value) -> Result<Manifest, &'static str> {
         object.remove("status");
     }
     if let Some(metadata) = value["metadata"].as_object_mut() {
-        // What an exported object carries and nobody may apply.
+        // Remove the fields of exported objects that can't be applied.
         for exported in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"] {
             metadata.remove(exported);
         }
@@ -159,7 +157,8 @@ pub fn read(mut value: Value) -> Result<Manifest, &'static str> {
     Ok(Manifest { key, version, json: value.to_string(), secret: false })
 }
 
-/// Definitions, namespaces and classes first: the others may be of them, in them, or name them.
+/// Returns the stage in which an object is applied, 0 or 1. CustomResourceDefinitions, Namespaces and classes are applied
+/// first, because other objects depend on them.
 pub fn stage(key: &ObjectKey) -> u8 {
     match (key.group.as_str(), key.kind.as_str()) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") | ("", "Namespace") => 0,
@@ -279,7 +278,7 @@ metadata: {name: crd.example.com}
             "{error}"
         );
 
-        // What costs more than its text: values of one letter.
+        // One-letter values take more memory than their YAML.
         let dense = format!("{head}  a: [{}]", "0,".repeat(MAX_BYTES / 2));
         assert!(parse(&file(&dense), &Values::default()).unwrap_err().contains("bytes of memory"));
     }

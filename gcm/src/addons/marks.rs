@@ -1,15 +1,16 @@
-//! The labels and annotations of a guest's objects that are looked at.
+//! The labels and annotations that gcm reads from objects in workload clusters.
 
 use kit::guest::{Keys, Metadata};
 
-/// On a member: the id of its set.
+/// The label that contains the set id, on a member.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
-/// On a parent: the kinds of its members.
+/// The annotation that lists the members' kinds, on a parent.
 pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
-/// On a parent: the version of the bundle that was applied as a whole; empty for one without.
+/// The annotation that contains the last bundle version that was applied completely, on a parent. Empty for a bundle without a
+/// version.
 pub const APPLIED: &str = "run.tanzu.vmware.com/addon-applied";
 
-/// The labels and annotations that are looked at.
+/// Selects the labels and annotations that are kept when metadata is parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OurMarks;
 
@@ -17,5 +18,5 @@ impl Keys for OurMarks {
     const KEYS: &'static [&'static str] = &[PART_OF, GROUP_KINDS, APPLIED];
 }
 
-/// What is known of an object of a guest.
+/// The metadata that gcm keeps from an object in a workload cluster.
 pub type ObjectMetadata = Metadata<OurMarks>;

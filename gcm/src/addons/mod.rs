@@ -1,30 +1,30 @@
-//! Add-ons: what a guest needs besides its nodes, the container network above all.
+//! Add-ons for workload clusters, such as the container network.
 //!
-//! A *bundle* is plain manifests, of which some files are templates of a few typed values. It comes from a ConfigMap of
-//! the cluster's namespace ([`config_map`]), from the node image of the release ([`image`]), or from this program
-//! ([`builtin`]). The reconcile of a cluster chooses the bundles ([`choice`]) and hands them to the [`engine`], which has a
-//! task for each cluster: it applies them in the guest, keeps them so, and reports. The [`report`] becomes status.
+//! A *bundle* contains plain manifests, and templates with a few typed values. It comes from a ConfigMap in the cluster's
+//! namespace ([`config_map`]), from the release's node image ([`image`]), or from gcm itself ([`builtin`]). A cluster's
+//! reconcile chooses the bundles ([`choice`]) and gives them to the [`engine`]. The engine runs one task per cluster,
+//! which applies the bundles in the workload cluster, corrects drift, and reports. The [`report`] becomes status.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`choice`] | which bundles a cluster gets, and which of several of one name |
-//! | [`config_map`], [`image`], [`builtin`] | where bundles come from |
-//! | [`own_objects`] | sets of objects that this program makes itself, and that are no add-ons ([`crate::sync`]) |
-//! | [`bundle`], [`render`], [`manifest`] | from a bundle's texts to objects |
-//! | [`node_bound`] | objects that only nodes of the release have the container images of |
-//! | [`apply_set`], [`marks`], [`health`], [`drift`] | labels of what belongs together; whether it works; what others changed |
-//! | [`pods`] | why Pods do not start |
-//! | [`report`] | how add-ons are, as status and cause |
-//! | [`rhythm`] | the time between two looks at a guest |
-//! | [`guest`] | the guest's API server, and what is asked of it |
-//! | [`kubeadm`] | CoreDNS and kube-proxy, which are no add-ons of ours |
-//! | [`survey`] | the programs in the guest that its storage classes and accounts need |
-//! | [`api_servers`] | whether the API servers use the issuers of the cluster |
-//! | [`deployment`], [`session`], [`engine`] | one add-on in a guest, one guest, all clusters |
+//! | [`choice`] | the bundles for a cluster, and their precedence |
+//! | [`config_map`], [`image`], [`builtin`] | bundle sources |
+//! | [`own_objects`] | object sets that gcm generates and that are not add-ons ([`crate::sync`]) |
+//! | [`bundle`], [`render`], [`manifest`] | bundle files, and the objects that are parsed from them |
+//! | [`node_bound`] | objects whose container images only exist on nodes of the release |
+//! | [`apply_set`], [`marks`], [`health`], [`drift`] | object set labels, health checks, and drift detection |
+//! | [`pods`] | reasons why Pods don't start |
+//! | [`report`] | add-on state, as status and cause |
+//! | [`rhythm`] | intervals between rounds |
+//! | [`guest`] | requests to the workload cluster's API server |
+//! | [`kubeadm`] | CoreDNS and kube-proxy, which kubeadm applies |
+//! | [`survey`] | checks for the programs that storage classes and accounts need |
+//! | [`api_servers`] | checks if API servers use the cluster's token issuers |
+//! | [`deployment`], [`session`], [`engine`] | one add-on in a cluster, one cluster, all clusters |
 //!
-//! The guest is its tenant's. Answers are bounded in size and time, lists in their number, messages in length; nothing
-//! that a guest says decides anything but the status of its add-ons. All but the modules of the last four lines and of [`guest`]
-//! are pure.
+//! Tenants control the workload cluster. Responses are therefore limited in size and time, lists in length, and messages in
+//! characters, and responses only affect the reported status. All modules are pure, except [`guest`] and the modules in the
+//! last four rows.
 
 pub mod api_servers;
 pub mod apply_set;

@@ -1,18 +1,19 @@
-//! Objects whose container images lie in node images, and in no registry.
+//! Adapts objects whose container images only exist in node images, not in a registry.
 //!
-//! The add-ons of the next release are applied before its first node exists, and old nodes do not contain their images. So agents of old
-//! nodes stay until their node is replaced, and other Pods run only on nodes of the release.
+//! The next release's add-ons are applied before its first node exists, and old nodes don't contain the images of these
+//! add-ons. Agents therefore stay unchanged on an old node until the node is replaced, and other Pods run only on the release's
+//! nodes.
 
 use api::names::label;
 use serde_json::json;
 
 use super::manifest::Manifest;
 
-/// Binds an object of the bundle of a node image to the nodes of its release. `release` is the value of the label
-/// [`label::KUBERNETES_DISTRIBUTION_VERSION`] that these nodes have.
+/// Binds a DaemonSet or Deployment from a node image's bundle to the nodes of its release. `release` is the value of the nodes'
+/// label [`label::KUBERNETES_DISTRIBUTION_VERSION`]. Other objects are returned unchanged.
 ///
-/// A DaemonSet replaces a Pod only with its node. The Pods of a Deployment wait for a node of the release, and the present ones stay
-/// until then.
+/// A DaemonSet's Pod is replaced only with its node. A Deployment's new Pods wait for a node of the release, and the old Pods
+/// stay until then.
 pub fn bind(manifest: Manifest, release: &str) -> Manifest {
     let mut object = manifest.value();
     match (manifest.key.group.as_str(), manifest.key.kind.as_str()) {

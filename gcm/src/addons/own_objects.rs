@@ -1,4 +1,4 @@
-//! Objects that this program makes itself: applied and kept as an add-on's, and no part of the status of add-ons.
+//! Object sets that gcm generates. They are applied like add-ons but aren't part of the add-on status.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::Manifest;
 
-/// The objects of one set, in the order in which they are applied.
+/// A set's objects, in apply order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generated {
     manifests: Vec<Manifest>,
@@ -14,7 +14,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// The set of these objects.
+    /// Returns a set with these objects.
     pub fn new(manifests: Vec<Manifest>) -> Self {
         let mut hasher = Sha256::new();
         for manifest in &manifests {
@@ -24,12 +24,11 @@ impl Generated {
         Self { manifests, version }
     }
 
-    /// The objects.
     pub fn manifests(&self) -> &[Manifest] {
         &self.manifests
     }
 
-    /// What tells these objects from others: a report of another version is about what was wanted before.
+    /// Returns a hash of the contents as the version. A report with another version describes an earlier desired state.
     pub fn version(&self) -> &str {
         &self.version
     }

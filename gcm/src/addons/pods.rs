@@ -1,34 +1,34 @@
-//! Reasons why Pods of an add-on do not start.
+//! Explains why an add-on's Pods don't start.
 
 use kit::guest::Few;
 use serde::Deserialize;
 
-/// The most Pods that are looked at.
+/// The maximum number of Pods that are read.
 pub const MAX_PODS: usize = 10;
-/// The most containers of one.
+/// The maximum number of containers that are read per Pod.
 const MAX_CONTAINERS: usize = 16;
 
-/// Reasons of waiting containers whose image is missing. They start only after a user changes something.
+/// Container waiting reasons for a missing image. Such containers start only after a user changes something.
 const IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"];
-/// Reasons of waiting containers whose configuration is wrong.
+/// Container waiting reasons for an invalid configuration.
 const CONFIGURATION: [&str; 2] = ["CreateContainerConfigError", "CreateContainerError"];
 
-/// The remedy for a missing image. It is short, because messages about add-ons are cut at 400 characters.
+/// The remedy for a missing image. It is short, because add-on messages are cut off at 400 characters.
 const PULL_REMEDY: &str =
     "Check the registry, and that nodes can reach it (spec.settings.network.proxy and trust)";
-/// The number of characters that are kept from the end of the kubelet's message. The end names the cause.
+/// The maximum number of characters that are kept from the end of the kubelet's message. The end names the cause.
 const MAX_CAUSE: usize = 120;
 
-/// A Pod that has not started.
+/// A Pod that hasn't started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingPod {
-    /// The Pod, the reason why it does not start, and the remedy.
+    /// The Pod, the reason why it doesn't start, and the remedy.
     pub why: String,
     /// True if the Pod starts only after a user changes something.
     pub is_stuck: bool,
 }
 
-/// Pods, of which little is kept.
+/// A Pod list, reduced to the fields that explain why Pods don't start.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodList {
@@ -92,7 +92,7 @@ struct Waiting {
 }
 
 impl PodList {
-    /// Returns the first Pod that a user has to fix, else the first Pod with a reason why it does not start.
+    /// Returns the first Pod that a user has to fix, or otherwise the first Pod with a known reason.
     pub fn first(&self) -> Option<PendingPod> {
         let pending: Vec<_> = self.items.0.iter().filter_map(explain).collect();
         pending.iter().find(|pod| pod.is_stuck).or(pending.first()).cloned()
@@ -130,7 +130,8 @@ fn explain(pod: &LivePod) -> Option<PendingPod> {
     stuck.or_else(unscheduled)
 }
 
-/// Returns the end of the kubelet's message after a colon, without the parts that only repeat the image. Empty if nothing else is in it.
+/// Returns the end of the kubelet's message, prefixed with a colon and without parts that repeat the image. Returns an empty
+/// string if only such parts exist.
 fn cause(message: &str, image: &str) -> String {
     let quoted = format!("\"{image}\"");
     let repeats = |part: &&str| part.contains(&quoted) || IMAGE.contains(part) || *part == "rpc error";

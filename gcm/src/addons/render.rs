@@ -1,5 +1,5 @@
-//! Templates in bundles: files that end in `.jinja`, and in them the names of typed values. There are no other expressions
-//! and no statements, so that nobody's bundle costs this program more than its own length.
+//! Renders bundle templates: files whose names end in `.jinja`. Expressions can only name the values in [`Values`]. Other
+//! expressions and statements aren't supported, so that the rendering cost depends only on the bundle size.
 
 use bounds::Budget;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
@@ -7,40 +7,38 @@ use serde::Serialize;
 
 use super::bundle::BundleError;
 
-/// What a file is named that is a template.
+/// The file name extension for templates.
 pub const TEMPLATE: &str = ".jinja";
 
-/// What templates may name.
+/// The values for templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Values {
-    /// The first range of the Pods' addresses.
+    /// The first of the cluster's pod ranges.
     pub pod_cidr: String,
-    /// The first range of the Services' addresses.
+    /// The first of the cluster's service ranges.
     pub service_cidr: String,
-    /// The domain of Services.
+    /// The service domain.
     pub service_domain: String,
-    /// The cluster's name.
     pub cluster_name: String,
-    /// The cluster's namespace.
     pub cluster_namespace: String,
-    /// The id of the cluster, which outlives moves.
+    /// The cluster id, which doesn't change when the cluster is moved.
     pub cluster_id: String,
-    /// The host of the control plane's endpoint.
+    /// The control plane endpoint's host.
     pub control_plane_host: String,
-    /// Its port.
+    /// The control plane endpoint's port.
     pub control_plane_port: u16,
-    /// The version of Kubernetes, with a `v`.
+    /// The Kubernetes version, with `v`.
     pub kubernetes_version: String,
-    /// The value of the label that nodes of the release have; no name of templates.
+    /// The value of the nodes' release label. Templates can't use it.
     #[serde(skip)]
     pub node_release: String,
 }
 
-/// What a template's engine makes of each name in it, in bytes.
+/// The memory that the template engine uses per expression, in bytes.
 const EXPRESSION: usize = 256;
 
 impl Values {
-    /// Bytes of the longest value.
+    /// Returns the length, in bytes, of the longest string value.
     fn longest(&self) -> usize {
         let Self { pod_cidr, service_cidr, service_domain, cluster_name, .. } = self;
         let Self { cluster_namespace, cluster_id, control_plane_host, kubernetes_version, .. } = self;
@@ -54,7 +52,7 @@ impl Values {
     }
 }
 
-/// The names of the values, as templates write them.
+/// The names that templates can use.
 const NAMES: [&str; 9] = [
     "pod_cidr",
     "service_cidr",
@@ -67,10 +65,11 @@ const NAMES: [&str; 9] = [
     "kubernetes_version",
 ];
 
-/// The text with values in the places of their names, within the budget.
+/// Renders a template within the budget.
 ///
 /// # Errors
-/// What is neither text nor the name of a value, with its place. Quotes nothing: a file can come from a Secret.
+/// Returns an error with the line number if an expression or statement isn't supported, or if the budget is exceeded. The error
+/// doesn't quote the template, because the file can come from a Secret.
 pub fn render(text: &str, values: &Values, budget: &Budget) -> Result<String, BundleError> {
     check(text)?;
     let expressions = text.matches("{{").count();

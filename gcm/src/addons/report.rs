@@ -1,4 +1,4 @@
-//! How a cluster's add-ons are: as status, as condition and as cause.
+//! Converts an add-on's state to its status, condition and cause.
 
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
@@ -8,43 +8,41 @@ use kit::guest::bounded;
 
 use super::bundle::AddonType;
 
-/// How far an add-on is.
+/// An add-on's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddonState {
-    /// It is not applied yet, and why.
+    /// The add-on isn't applied yet. Contains the reason.
     Pending(String),
-    /// It is applied, and does not work yet.
+    /// The add-on is applied but doesn't work yet. Contains the reason.
     InProgress(String),
-    /// It is applied and works.
+    /// The add-on is applied and works.
     Applied,
-    /// It can't be applied, or does not work, and why.
+    /// The add-on can't be applied or doesn't work. Contains the reason.
     Failed(String),
-    /// Nobody provides it, with what to do.
+    /// The add-on isn't provided by any source. Contains a message with the remedy.
     Unprovided(String),
-    /// Somebody else applies it.
+    /// Another tool applies the add-on.
     Unmanaged,
 }
 
-/// How one add-on is.
+/// The report about one add-on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddonReport {
-    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// The add-on type, if known.
     pub type_: Option<AddonType>,
-    /// The version that is applied, or is to be.
+    /// The version that is or will be applied.
     pub version: Option<String>,
-    /// How far it is.
     pub state: AddonState,
 }
 
 impl AddonReport {
-    /// Whether there is nothing to wait for.
+    /// Returns true if the add-on is in its final state.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, AddonState::Applied | AddonState::Unmanaged)
     }
 
-    /// The status; `serves` says that all nodes are ready, which without a container network they never are.
+    /// Returns the add-on's status. `serves` is true if all nodes are ready, which implies that a container network works.
     pub fn status(&self, serves: bool) -> AddonStatus {
         let condition = match &self.state {
             AddonState::Applied => Condition::is_true(words::PROVISIONED),
@@ -70,7 +68,8 @@ impl AddonReport {
         }
     }
 
-    /// Why it is not settled.
+    /// Returns the cause if the add-on isn't settled. An unprovided container network isn't a cause if all nodes are ready
+    /// (`serves`).
     pub fn cause(&self, serves: bool) -> Option<Cause> {
         let (reason, message, severity) = match &self.state {
             AddonState::Applied | AddonState::Unmanaged => return None,
@@ -108,7 +107,7 @@ mod tests {
             (AddonState::InProgress(why()), true, "Unknown", "Provisioning", true),
             (AddonState::Failed(why()), true, "False", "ProvisioningFailed", true),
             (AddonState::Unprovided(why()), false, "False", "ProvisioningFailed", true),
-            // Whoever has ready nodes has a container network, though not from us.
+            // Ready nodes prove that another tool provides the container network.
             (AddonState::Unprovided(why()), true, "False", "AddonUnManaged", false),
             (AddonState::Unmanaged, false, "False", "AddonUnManaged", false),
         ];

@@ -1,4 +1,4 @@
-//! The time between two rounds of a guest.
+//! Pauses between the rounds of one workload cluster.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use kit::retry::{Failures, jitter};
 
 use super::report::{AddonReport, AddonState};
 
-/// After a round that left something to wait for, the first and the longest pause.
+/// The shortest and the longest pause after a round that failed or left work unfinished.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
-/// While add-ons come up, they are looked at this often, whether a watch shows a change or not.
+/// The pause between rounds while add-ons start. Watch events cause additional rounds.
 const PROGRESS: Duration = Duration::from_secs(20);
-/// When nothing is left to do, Secrets are read again after this time: nobody watches them.
+/// The pause between rounds when all add-ons are settled.
 const RESYNC: Duration = Duration::from_mins(10);
 
-/// The rounds in a row that did not come to an end.
+/// Counts consecutive rounds that failed or left work, and those in which the cluster lacked a program.
 pub struct Rhythm {
     failures: Failures<()>,
     absences: Failures<()>,
@@ -26,8 +26,8 @@ impl Default for Rhythm {
 }
 
 impl Rhythm {
-    /// Returns the pause after a round with these reports. If all add-ons are settled and the guest lacks a program that the cluster
-    /// asks for, the pauses grow.
+    /// Returns the pause after a round with these reports. The pauses also grow if all add-ons are settled but the workload
+    /// cluster lacks a program that it needs (`lacks_requested`).
     pub fn after_round(&self, reports: &[AddonReport], lacks_requested: bool) -> Duration {
         let failing =
             |report: &AddonReport| matches!(report.state, AddonState::Failed(_) | AddonState::Pending(_));
@@ -44,17 +44,17 @@ impl Rhythm {
         jitter(if is_rising { PROGRESS } else { RESYNC })
     }
 
-    /// Returns the pause after a round that the guest did not answer.
+    /// Returns the pause after a round in which the workload cluster didn't respond.
     pub fn after_failure(&self) -> Duration {
         self.failures.next(())
     }
 
-    /// Returns true if the last round failed.
+    /// Returns true if the last round failed, or reported failed or pending add-ons.
     pub fn has_failed(&self) -> bool {
         self.failures.has_failed(&())
     }
 
-    /// Begins with the first pauses again: the cluster has changed.
+    /// Restarts with the shortest pauses. Called when the desired state changed.
     pub fn reset(&self) {
         self.failures.reset(&());
         self.absences.reset(&());
@@ -69,7 +69,7 @@ mod tests {
         vec![AddonReport { name: "a".to_owned(), type_: None, version: None, state }]
     }
 
-    /// Pauses have a jitter of a fifth.
+    /// Pauses have a jitter of one fifth.
     fn is_about(pause: Duration, expected: Duration) -> bool {
         pause >= expected.mul_f64(0.8) && pause <= expected.mul_f64(1.2)
     }

@@ -1,4 +1,4 @@
-//! What is known of one guest for as long as it answers: its add-ons, and the watches of their objects.
+//! The state of a workload cluster while it responds: its add-ons, and the watches on their objects.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -18,25 +18,25 @@ use super::manifest::ObjectKey;
 use super::report::AddonState;
 use super::survey::{GuestSecret, GuestSurvey, SurveyPlan};
 
-/// Changes that a guest shows and nobody has looked at yet: more wait at the guest.
+/// The maximum number of unprocessed watch events. Watches pause while the backlog is full.
 const BACKLOG: usize = 64;
-/// A survey that lacks nothing that is asked for stands for this time, whatever else happens in the guest.
+/// The minimum interval between surveys if the last survey found everything that the cluster needs.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A connected guest.
+/// The connection to a workload cluster, and its state.
 pub struct Session {
-    /// Where its API server is.
+    /// The API server URL.
     pub server: String,
     guest: Guest,
     deployments: HashMap<String, Deployment>,
     watches: HashMap<(ObjectKey, Vec<String>), AbortOnDropHandle<()>>,
     sightings: (mpsc::Sender<Sighting>, mpsc::Receiver<Sighting>),
-    /// The image of kube-proxy that new nodes get.
+    /// The kube-proxy image that was set for new nodes.
     kube_proxy: Option<String>,
     surveyed: Option<Surveyed>,
 }
 
-/// The last survey, its subject and its time.
+/// The last survey, with its input and time.
 struct Surveyed {
     plan: SurveyPlan,
     required: BTreeSet<GuestSecret>,
@@ -45,7 +45,7 @@ struct Surveyed {
 }
 
 impl Session {
-    /// A guest of which nothing is known yet.
+    /// Returns a session that doesn't know the state of any add-on yet.
     pub fn new(guest: Guest, server: &str) -> Self {
         Self {
             server: server.to_owned(),
@@ -58,18 +58,19 @@ impl Session {
         }
     }
 
-    /// What is known of an add-on.
+    /// Returns the state of the add-on in this slot.
     pub fn deployment(&mut self, slot: &str) -> &mut Deployment {
         self.deployments.entry(slot.to_owned()).or_default()
     }
 
-    /// Forgets add-ons that the cluster is not to have any more; their objects stay.
+    /// Forgets the add-ons that the cluster should no longer have. Their objects are kept.
     pub fn keep_only<'a>(&mut self, addons: impl Iterator<Item = &'a ChosenAddon>) {
         let slots: BTreeSet<&str> = addons.map(ChosenAddon::slot).collect();
         self.deployments.retain(|slot, _| slots.contains(slot.as_str()));
     }
 
-    /// Binds the add-ons of kubeadm to nodes that contain their images. A guest that refuses it is asked again in the next round.
+    /// Binds kubeadm's add-ons to nodes that contain their images. If the API server refuses a request, the next round tries
+    /// again.
     pub async fn bind_to_nodes(&mut self, addons: &KubeadmAddons) -> Result<(), GuestError> {
         let unless_refused = |bound: Result<bool, GuestError>| match bound {
             Err(GuestError::Refused(refusal)) => {
@@ -89,10 +90,10 @@ impl Session {
         Ok(())
     }
 
-    /// Returns a survey of the guest, and the time until the next one if this one is not new.
+    /// Returns a survey of the workload cluster. If it is the last survey, also returns the time until the next one.
     ///
-    /// Events in the guest begin rounds. So that they do not cause a list each, a survey is repeated for a while if its subject is the same
-    /// and it lacks nothing that is asked for.
+    /// Watch events trigger rounds, and not every round should list objects. A survey is therefore reused for
+    /// `SURVEY_INTERVAL` if its input is unchanged and it found everything that the cluster needs.
     pub async fn survey(&mut self, plan: &SurveyPlan) -> Result<(GuestSurvey, Option<Duration>), GuestError> {
         let required: BTreeSet<GuestSecret> =
             self.deployments.values().flat_map(|deployment| &deployment.required_tokens).cloned().collect();
@@ -109,24 +110,24 @@ impl Session {
         Ok((survey, None))
     }
 
-    /// Looks after an add-on no more.
+    /// Stops managing an add-on.
     pub fn release(&mut self, slot: &str) {
         self.deployments.remove(slot);
     }
 
-    /// Applies an add-on; what keeps it from being applied.
+    /// Applies an add-on. Returns its state if the add-on couldn't be applied completely.
     pub async fn apply(&mut self, intent: &Intent<'_>) -> Result<Option<AddonState>, GuestError> {
         let deployment = self.deployments.entry(intent.slot.to_owned()).or_default();
         deployment.apply(&mut self.guest, intent).await
     }
 
-    /// How an add-on works.
+    /// Checks if an add-on works.
     pub async fn health(&mut self, slot: &str) -> Result<AddonState, GuestError> {
         let deployment = self.deployments.entry(slot.to_owned()).or_default();
         deployment.health(&self.guest).await
     }
 
-    /// Takes note of everything that the watches have shown.
+    /// Records all pending watch events. Returns true if one of them requires a round.
     pub fn notice(&mut self) -> bool {
         let mut any = false;
         while let Ok(sighting) = self.sightings.1.try_recv() {
@@ -135,9 +136,9 @@ impl Session {
         any
     }
 
-    /// Resolves when a watch has shown something that is to be acted on.
+    /// Resolves when a watch event requires a round.
     pub async fn noticed(&mut self) {
-        // The session holds a sender itself.
+        // The channel stays open, because the session holds a sender.
         while let Some(sighting) = self.sightings.1.recv().await {
             if take_note(&mut self.deployments, &sighting) {
                 return;
@@ -145,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Watches the kinds that the add-ons have, each once.
+    /// Starts one watch for each kind in add-ons with mode Reconcile, and stops all other watches.
     pub fn watch(&mut self) {
         let kept = self.deployments.iter().filter(|(_, deployment)| deployment.mode == Mode::Reconcile);
         let mut sets: Vec<String> = kept.clone().map(|(slot, _)| apply_set::id(slot)).collect();
@@ -167,7 +168,7 @@ impl Session {
 }
 
 fn take_note(deployments: &mut HashMap<String, Deployment>, sighting: &Sighting) -> bool {
-    // Every deployment takes note: an object may be of two.
+    // Notify every deployment, because an object can belong to two of them.
     let mut noticed = false;
     for deployment in deployments.values_mut() {
         noticed |= deployment.notice(sighting);

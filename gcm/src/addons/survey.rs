@@ -1,7 +1,7 @@
-//! A survey of a guest: the programs in it that make its storage classes and its accounts of use.
+//! Surveys a workload cluster for the programs that its storage classes and accounts need.
 //!
-//! A class without a driver and a token without a program serve nobody, so conditions are about both. A survey is a part of a round
-//! of the engine: one read of a CSIDriver, and lists that end with the first object that shows what is looked for.
+//! A class without a driver or a token without a program is useless, so conditions report both. Each engine round can include a
+//! survey. A survey reads one CSIDriver, and lists objects until one of them proves that a program runs.
 
 use std::collections::BTreeSet;
 
@@ -18,81 +18,78 @@ use super::api_servers::{AuthenticationState, AuthenticationUse};
 use super::guest::Guest;
 use super::manifest::Manifest;
 
-/// Objects of a page of a list.
+/// The page size for lists.
 const PAGE: usize = 50;
-/// The most pages of a list that are read.
+/// The maximum number of pages read from a list.
 const MAX_PAGES: usize = 10;
-/// The most bytes of a page.
+/// The maximum size, in bytes, of a page.
 const MAX_PAGE: usize = 3 << 20;
-/// The most drivers of a node, and volumes, containers and variables of a Pod that are looked at.
+/// The maximum number of drivers read per node, and of volumes, containers and variables per Pod.
 const MAX_ITEMS: usize = 64;
 
-/// A Secret in a guest.
+/// A Secret's name in a workload cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuestSecret {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
-/// The subject of a survey.
+/// The input of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SurveyPlan {
-    /// The name of the CSI driver that the guest's storage classes name.
+    /// The CSI driver that the cluster's storage classes name.
     pub driver: String,
-    /// True if the cluster asks for storage.
+    /// True if the cluster requests storage.
     pub is_storage_requested: bool,
-    /// The Secrets with the tokens of accounts.
+    /// The Secrets with account tokens.
     pub tokens: Vec<GuestSecret>,
-    /// The names of the bundles in the node image that the cluster does not get.
+    /// The names of the node image's bundles that the cluster doesn't get.
     pub left_in_image: Vec<String>,
-    /// The hash of the configuration of issuers that the API servers are to use, if they are to use one.
+    /// The hash of the authentication configuration that API servers should use, if any.
     pub authentication: Option<String>,
 }
 
-/// What a guest shows of a program.
+/// A program's presence in a workload cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// The program runs.
     Running,
-    /// The program is installed, and runs on no node.
+    /// The program is installed but doesn't run on any node.
     Installed,
-    /// The guest does not have the program.
+    /// The program isn't installed.
     Missing,
-    /// The guest refuses the question, and how.
+    /// The API server refused the request, with this message.
     Refused(String),
 }
 
-/// The Secret with the token of the paravirtual storage driver, which alone accepts the classes that a guest gets from its namespace.
+/// The name of the token Secret for the paravirtual storage driver, the only driver that supports the namespace's storage
+/// classes.
 pub const STORAGE_DRIVER_SECRET: &str = "pvcsi-provider-creds";
 
-/// The use of one token.
+/// A token, and the presence of the program that uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenUse {
-    /// The Secret with the token.
     pub secret: GuestSecret,
-    /// The program that uses it.
+    /// The program that uses the token.
     pub program: Presence,
-    /// True if an add-on of the cluster refers to the Secret.
+    /// True if one of the cluster's add-ons refers to the Secret.
     pub is_required: bool,
 }
 
 /// The result of a survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestSurvey {
-    /// The CSI driver.
     pub driver: Presence,
-    /// The tokens, in the order of the plan.
+    /// The tokens, in the plan's order.
     pub tokens: Vec<TokenUse>,
-    /// The names of the bundles in the node image that the cluster does not get.
+    /// The names of the node image's bundles that the cluster doesn't get.
     pub left_in_image: Vec<String>,
-    /// The use of the configuration of issuers, if there is to be one.
+    /// The use of the authentication configuration, if there should be one.
     pub authentication: Option<AuthenticationUse>,
 }
 
 impl GuestSurvey {
-    /// Returns true if the guest lacks a program that the cluster asks for, or its API servers do not use its issuers.
+    /// Returns true if the workload cluster lacks a driver or token user that it needs, or if an API server doesn't use the
+    /// issuers.
     pub fn lacks_requested(&self, plan: &SurveyPlan) -> bool {
         let waits_for_token = |token: &TokenUse| {
             let is_of_driver = plan.is_storage_requested && token.secret.name == STORAGE_DRIVER_SECRET;
@@ -105,7 +102,7 @@ impl GuestSurvey {
     }
 }
 
-/// Returns the Secrets that Pods of these objects refer to.
+/// Returns those of `tokens` that Pods in these manifests use.
 pub fn required_tokens(manifests: &[Manifest], tokens: &[GuestSecret]) -> BTreeSet<GuestSecret> {
     let refers = |token: &&GuestSecret| {
         let in_namespace = |manifest: &&Manifest| {
@@ -116,7 +113,7 @@ pub fn required_tokens(manifests: &[Manifest], tokens: &[GuestSecret]) -> BTreeS
     tokens.iter().filter(refers).cloned().collect()
 }
 
-/// The spec of the Pods of an object.
+/// Returns the Pod spec of a Pod or workload, or `None` for other objects.
 fn pod_spec(manifest: &Manifest) -> Option<LivePodSpec> {
     let path = match manifest.key.kind.as_str() {
         "Pod" => "/spec",
@@ -234,14 +231,14 @@ impl LiveNode {
 }
 
 impl LivePod {
-    /// Returns true if the Pod stays and uses this Secret.
+    /// Returns true if the Pod uses this Secret and isn't being deleted.
     fn uses(&self, secret: &str) -> bool {
         self.metadata.deletion_timestamp.is_none() && self.spec.uses(secret)
     }
 }
 
 impl LivePodSpec {
-    /// Returns true if a volume or a variable comes from this Secret.
+    /// Returns true if a volume or an environment variable uses this Secret.
     fn uses(&self, secret: &str) -> bool {
         let is_secret = |named: Option<&Named>| named.is_some_and(|named| named.name == secret);
         let of_volume = |volume: &Volume| {
@@ -259,7 +256,8 @@ impl LivePodSpec {
 }
 
 impl Guest {
-    /// Surveys the guest; `required` are the tokens that add-ons refer to. Only a guest that does not answer is an error.
+    /// Surveys the workload cluster. `required` contains the tokens that add-ons refer to. Returns an error only if the cluster
+    /// doesn't respond.
     pub async fn survey(
         &self,
         plan: &SurveyPlan,
@@ -296,7 +294,7 @@ impl Guest {
         Ok(if is_used { Presence::Running } else { Presence::Missing })
     }
 
-    /// Returns true if a list has such an object. The list ends with the first one, and after some pages.
+    /// Returns true if a list contains an object that matches `is_one`. Stops at the first match, or after [`MAX_PAGES`].
     async fn has_any<T>(
         &self,
         at: &Request,
@@ -415,7 +413,7 @@ mod tests {
             left_in_image: Vec::new(),
             authentication: None,
         };
-        // The driver runs, and its Pod with the token does so later.
+        // The driver runs, but its Pod with the token doesn't run yet.
         let of_driver = |program: Presence| {
             let mut survey = survey(Running, program, false);
             survey.tokens[0].secret.name = STORAGE_DRIVER_SECRET.to_owned();

@@ -1,6 +1,6 @@
-//! Issuers of tokens: what the API servers of a cluster would refuse, and what they would accept and must not.
+//! Validates token issuers: rejects configurations that API servers would refuse or would wrongly accept.
 //!
-//! An API server that refuses a configuration keeps the one before, so that one wrong issuer would keep all changes away.
+//! An API server that refuses a configuration keeps the previous one, so one invalid issuer would block all later changes.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ use crate::spec::network::NetworkSpec;
 use crate::spec::release::current_version;
 
 const FIELD: &str = "spec.settings.authentication.jwt";
-/// The only policy for several audiences.
+/// The only match policy that allows several audiences.
 const MATCH_ANY: &str = "MatchAny";
-/// The beginning of the names of Kubernetes' own users and groups.
+/// The prefix of Kubernetes' built-in users and groups.
 const RESERVED: &str = "system:";
-/// The most characters of a value that a message repeats.
+/// The maximum number of characters of a value that a message quotes.
 const LONGEST_SHOWN: usize = 128;
 
-/// Everything that is wrong with the issuers of a cluster.
+/// Returns the denials for a cluster's issuers.
 pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -106,7 +106,7 @@ fn issuer_denials(field: &str, issuer: &Issuer) -> Vec<FieldDenial> {
 
 fn url_fault(text: &str) -> Option<String> {
     let url = match Url::parse(text) {
-        // The text may contain a password.
+        // Don't quote the string, which can contain a password.
         Err(error) => return Some(format!("it is not a URL: {error}")),
         Ok(url) => url,
     };

@@ -1,7 +1,7 @@
-//! Additional trusted authorities: base64 of PEM that contains whole certificates and nothing else.
+//! Validates additional trusted authorities: each must be base64-encoded PEM that contains only complete certificates.
 //!
-//! A node writes the text to a file that every process reads, so it is parsed completely: a private key beside a certificate
-//! would be on all nodes.
+//! A node writes the PEM to a world-readable file, so all of it is parsed: if it contained a private key in addition to
+//! certificates, the key would be exposed on all nodes.
 
 use api::gcm::parts::{Trust, TrustedCa};
 use base64::Engine;
@@ -16,38 +16,38 @@ const TRUST: &str = "spec.settings.network.trust.additionalTrustedCAs";
 const BEGIN: &str = "-----BEGIN ";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
-/// The end of the first line of every kind of private key.
+/// The end of every private key's first PEM line.
 const KEY: &str = "PRIVATE KEY-----";
-/// The beginning of a PEM text in base64.
+/// The prefix that identifies base64-encoded PEM.
 const ENCODED_PEM: &str = "LS0tLS1CRUdJTi";
 const REMEDY: &str = "Use the output of: base64 -w0 FILE.pem";
 const KEY_REMEDY: &str = "Use only certificates, and replace the key pair if others could read this text: it is no secret any more";
 const WARNED_REMEDY: &str = "Replace it, or remove it";
-/// The number of characters of a name that a message repeats.
+/// The maximum number of characters of a name that a message quotes.
 const SHOWN: usize = 64;
 
-/// What an authority's files are called before their endings: `corp` and `corp.crt` are one.
+/// Returns an authority's file name without its extension: `corp` and `corp.crt` are the same.
 pub fn stem(name: &str) -> &str {
     name.trim_end_matches(".crt")
 }
 
-/// Returns the text that base64 data stands for. Line breaks in the data do not count.
+/// Decodes base64 data to a string. Ignores white space in the data.
 pub fn pem(data: &str) -> Option<String> {
     String::from_utf8(decode(data)?).ok()
 }
 
-/// Returns `true` if a text contains a private key.
+/// Returns true if a string contains a private key in PEM.
 pub fn contains_key(text: &str) -> bool {
     text.contains(KEY)
 }
 
-/// Returns `true` if data is the base64 of whole PEM certificates and of nothing else.
+/// Returns true if the data is base64-encoded PEM that contains only complete certificates.
 pub fn is_sound(data: &str) -> bool {
     data_fault(data).is_none()
 }
 
-/// Returns what is wrong with authorities. Data that `old` has under the same name was accepted before and stays: only a private
-/// key in it is refused, by the rules for all texts that reach nodes.
+/// Returns the denials for authorities. Data that is unchanged since `old` was accepted before and stays valid: the rules for
+/// all strings that reach nodes ([`super::node_text`]) deny it only for a private key.
 pub(super) fn denials(trust: &Trust, old: Option<&Trust>) -> Vec<FieldDenial> {
     let authorities = entries(trust);
     let mut denials = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn denials(trust: &Trust, old: Option<&Trust>) -> Vec<FieldDenial> {
     denials
 }
 
-/// Returns warnings about certificates that nodes accept and that are of no use, at the time `now`.
+/// Returns warnings about certificates that nodes accept but that don't work as authorities at the time `now`.
 pub(super) fn warnings(trust: &Trust, now: Timestamp) -> Vec<String> {
     let mut texts = Vec::new();
     for (at, TrustedCa { name, data }) in entries(trust).iter().enumerate() {
@@ -78,7 +78,7 @@ pub(super) fn warnings(trust: &Trust, now: Timestamp) -> Vec<String> {
     texts
 }
 
-/// Returns the fault of a text that is to contain PEM certificates, as `it …`.
+/// Checks that a string consists of PEM certificates. Returns the fault as `contains …`.
 pub(super) fn pem_fault(pem: &str) -> Option<String> {
     certificates(pem).err()
 }
@@ -111,7 +111,7 @@ struct Fault {
     remedy: &'static str,
 }
 
-/// Returns the fault of the base64 of a PEM file.
+/// Checks base64-encoded PEM. Returns the fault and its remedy.
 fn data_fault(data: &str) -> Option<Fault> {
     let fault = |reason: &str, remedy| Some(Fault { reason: reason.to_owned(), remedy });
     if contains_key(data) {
@@ -146,10 +146,11 @@ fn decode(data: &str) -> Option<Vec<u8>> {
     STANDARD.decode(joined).ok()
 }
 
-/// Reads the certificates of a PEM text as DER.
+/// Decodes PEM certificates to DER.
 ///
 /// # Errors
-/// The text contains no certificate, a block that is not a whole certificate, or anything else.
+/// Returns the fault if the string doesn't contain certificates, or contains an incomplete block, another kind of block, or
+/// other text.
 fn certificates(pem: &str) -> Result<Vec<Vec<u8>>, String> {
     if contains_key(pem) {
         return Err("contains a private key".to_owned());
@@ -187,14 +188,14 @@ fn certificates(pem: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Decodes the body of a block, if it is one whole certificate.
+/// Decodes the body of a PEM block, if it is exactly one certificate.
 fn certificate(body: &str) -> Option<Vec<u8>> {
     let der = STANDARD.decode(body).ok()?;
     let is_whole = matches!(X509Certificate::from_der(&der), Ok((rest, _)) if rest.is_empty());
     is_whole.then_some(der)
 }
 
-/// Returns why a certificate is of no use as an authority.
+/// Returns the reason why a certificate doesn't work as an authority: it isn't valid at the time `now`, or isn't a CA.
 fn doubt(der: &[u8], now: Timestamp) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = printable(&certificate.subject().to_string(), SHOWN);

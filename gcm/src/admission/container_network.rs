@@ -1,4 +1,4 @@
-//! Which container network a cluster can have, by what the image of its nodes contains.
+//! Determines which container networks a cluster can use, from the contents of its node image.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,9 @@ use crate::release::node_image::ReleaseImage;
 use crate::release::resolution::AvailableRelease;
 use crate::spec::network::CNI;
 
-/// The container network of a cluster that names none, whose nodes are made from this image of the release.
+/// Returns the container network for a cluster that doesn't name one and whose nodes use this image: antrea if the image
+/// contains it in a usable form, and the built-in network otherwise. If the image's contents are unknown, VMware's releases
+/// count as containing antrea.
 pub fn default_network(release: &AvailableRelease, image: Option<&ReleaseImage>) -> &'static str {
     let is_vmware = || release.version.to_string().contains("vmware");
     let has_antrea = match image.and_then(|image| image.networks.as_ref()) {
@@ -19,40 +21,39 @@ pub fn default_network(release: &AvailableRelease, image: Option<&ReleaseImage>)
     if has_antrea { CNI } else { builtin::NETWORK }
 }
 
-/// Why a cluster cannot have the container network that it requests.
+/// The reasons why a cluster can't use the container network that it requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNetwork {
-    /// The image contains it in a form that no cluster can apply.
+    /// The image contains the network in a form that clusters can't apply.
     #[error("node image {image} contains {network}, but a cluster cannot apply it: {reason}")]
     Unusable {
-        /// The name of the image.
         image: String,
-        /// The name of the network.
         network: String,
-        /// The reason why its bundle cannot be applied.
+        /// The reason why the bundle can't be applied.
         reason: String,
     },
-    /// The image does not contain it.
+    /// The image doesn't contain the network.
     #[error("node image {image} does not contain {network}")]
     Missing {
-        /// The name of the image.
+        /// The node image.
         image: String,
-        /// The name of the network.
+        /// The requested container network.
         network: String,
     },
-    /// The image does not contain the containers of the built-in network.
+    /// The image doesn't contain the container images of the built-in network, and nodes don't pull images.
     #[error(
         "node image {image} does not contain the container images of {}, and nodes do not pull images",
         builtin::NETWORK
     )]
     NotPulled {
-        /// The name of the image.
+        /// The node image.
         image: String,
     },
 }
 
 impl NoNetwork {
-    /// Returns what the user can do. A cluster that exists keeps its network, so its user can only provide it.
+    /// Returns the remedy. The container network of an existing cluster can't change, so its user can only provide the
+    /// manifests or images.
     pub fn remedy(&self, is_new: bool, nodes_pull_images: bool) -> String {
         let of = |network: &str| {
             format!(
@@ -76,11 +77,11 @@ impl NoNetwork {
     }
 }
 
-/// Checks that a cluster whose nodes are made from this image can have a container network. A ConfigMap of the namespace provides
-/// those in `bundles`. An image of which nothing is known provides all.
+/// Checks that a cluster whose nodes use this image can have the container network. `bundles` are the networks that ConfigMaps
+/// in the namespace provide. An image with unknown contents is accepted.
 ///
 /// # Errors
-/// Nothing provides it.
+/// Returns an error if neither the image, a bundle, nor (for the built-in network) a registry provides the network.
 pub fn check_network(
     network: &str,
     bundles: &BTreeSet<String>,
@@ -109,7 +110,8 @@ mod tests {
     use crate::release::networks::CarriedNetworks;
     use crate::release::version::Version;
 
-    /// The kinds of node image: the row of docs/node-images.md, the networks that a cluster can apply, and whether it contains others.
+    /// The kinds of node images: the row in docs/node-images.md, the networks that clusters can apply, and true if the image
+    /// contains other networks.
     const KINDS: [(&str, &[&str], bool); 4] = [
         ("built by `layercake image build`", &["flannel"], false),
         ("VMware's, vSphere 7 format", &["antrea", "calico"], false),
@@ -117,7 +119,7 @@ mod tests {
         ("image-builder's", &[], false),
     ];
 
-    /// The table of docs/node-images.md says which container networks are possible.
+    /// The table in docs/node-images.md lists the possible container networks.
     #[test]
     fn the_page_on_node_images_has_which_networks_are_possible() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node-images.md");

@@ -1,4 +1,4 @@
-//! What admission fills in where the author of a cluster left a field out.
+//! Defaults for fields that a cluster's author left out.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, label};
@@ -15,12 +15,11 @@ use crate::spec::release::{current_version, release_request};
 
 const NETWORK: &str = "spec.settings.network.cni.name";
 
-/// One value to fill in: where, as the steps of a path, and what.
+/// A default value and its path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultValue {
-    /// The path from the top of the object.
+    /// The path from the object's root.
     pub path: Vec<String>,
-    /// The value.
     pub value: Value,
 }
 
@@ -28,7 +27,8 @@ pub(super) fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue
     DefaultValue { path: path.split('.').map(str::to_owned).collect(), value: value.into() }
 }
 
-/// Everything to fill in, given what the cluster was before and which releases there are.
+/// Returns the values that a cluster's author left out, given the cluster's previous state and the available releases. A
+/// cluster that is being deleted doesn't get any.
 pub fn missing_values(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -48,8 +48,8 @@ pub fn missing_values(
     values
 }
 
-/// Returns why gcm cannot choose a container network for a new cluster that names none: the choice depends on the node images of the
-/// release, and gcm knows none of them. The network of a cluster cannot change, so gcm does not guess it.
+/// Returns a denial if gcm can't choose a container network for a new cluster that doesn't name one. The choice depends on the
+/// release's node images. If all images are unknown, gcm doesn't guess, because a cluster's network can't change.
 pub fn unknown_network_denial(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -74,13 +74,14 @@ pub fn unknown_network_denial(
     ))
 }
 
-/// The container network that the cluster names.
+/// Returns the container network that the cluster names.
 fn named_network(tkc: &TanzuKubernetesCluster) -> Option<&str> {
     let cni = network_settings(&tkc.spec)?.cni.as_ref()?;
     Some(cni.name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Annotations that a user left out, as kubectl replace does, and that a cluster keeps. A policy refuses other changes of them.
+/// Returns the record annotations that an update left out, as `kubectl replace` does. The cluster keeps them. A policy denies
+/// other changes to these annotations.
 fn omitted_records(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<DefaultValue> {
     let kept = |key: &str| {
         let value = old?.annotations().get(key)?;
@@ -115,7 +116,8 @@ fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValu
     values
 }
 
-/// Writes the release under every name it has. A text that means it already stays as its author wrote it.
+/// Writes the release into each field that names it. Keeps a value that already means this release, and the release of a pool
+/// that doesn't follow the cluster's.
 fn release(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -149,7 +151,7 @@ fn release(
     values
 }
 
-/// The member or element that one step of a path leads to; a missing member comes into being as null.
+/// Returns the member or element at one step of a path. A missing member is created as null.
 fn step_into<'v>(at: &'v mut Value, step: &str) -> &'v mut Value {
     match step.parse::<usize>() {
         Ok(index) if at.is_array() => &mut at[index],
@@ -157,7 +159,7 @@ fn step_into<'v>(at: &'v mut Value, step: &str) -> &'v mut Value {
     }
 }
 
-/// The JSON patch (RFC 6902) that fills an object in; objects on the way are made where they are missing.
+/// Returns the JSON patch (RFC 6902) that adds the values to an object. Creates missing parent objects.
 pub fn patch(object: &Value, values: &[DefaultValue]) -> Value {
     let mut filled = object.clone();
     let mut operations = Vec::new();
@@ -177,11 +179,11 @@ pub fn patch(object: &Value, values: &[DefaultValue]) -> Value {
             at = next;
         }
     }
-    // "add" replaces the member of an object, but inserts into a list: lists are only ever walked through.
+    // "add" replaces an object member but inserts into a list. Paths never end in a list, so that doesn't matter.
     Value::Array(operations)
 }
 
-/// The object with these values in it.
+/// Returns the object with these values set.
 pub fn filled_in(object: &Value, values: &[DefaultValue]) -> Value {
     let mut object = object.clone();
     for DefaultValue { path, value } in values {
@@ -191,7 +193,7 @@ pub fn filled_in(object: &Value, values: &[DefaultValue]) -> Value {
     object
 }
 
-/// The object with everything filled in, for those who have no API server to apply a patch.
+/// Returns the cluster with its defaults set, for callers that don't send a patch to an API server.
 pub fn with_defaults(
     tkc: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,

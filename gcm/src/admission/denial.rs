@@ -1,15 +1,13 @@
-//! One reason why a cluster is refused, as people read it.
+//! The reason why a cluster is denied, as shown to users.
 
 use std::fmt;
 
-/// One reason why a cluster is refused.
+/// A reason why a cluster is denied.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FieldDenial {
-    /// The field at fault, such as `spec.topology.controlPlane.replicas`.
+    /// The faulty field, such as `spec.topology.controlPlane.replicas`.
     pub field: String,
-    /// What is wrong with it.
     pub reason: String,
-    /// What to do about it.
     pub remedy: String,
 }
 

@@ -1,6 +1,6 @@
-//! What can be the name of a host or a domain.
+//! Checks DNS labels and subdomains.
 
-/// Runs of lower-case letters, digits and `-` that neither begin nor end with `-`, as names of Kubernetes have.
+/// Returns true for a DNS label: at most 63 lower-case letters, digits and `-`, neither beginning nor ending with `-`.
 pub fn is_dns_label(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !text.is_empty()
@@ -10,7 +10,7 @@ pub fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Labels joined by dots.
+/// Returns true for at most 253 characters of DNS labels joined by dots.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }

@@ -1,7 +1,7 @@
-//! Fields that an author wrote and that admission never sees.
+//! Warns about fields that the API server dropped before admission.
 //!
-//! An API server drops what a schema does not have while it decodes a request, before any webhook. `kubectl apply` keeps
-//! the manifest in an annotation, whole, and that alone shows what its author wrote; other clients leave nothing to go by.
+//! An API server drops unknown fields while it decodes a request, before it calls webhooks. `kubectl apply` stores the whole
+//! manifest in an annotation, which still contains these fields. Other clients don't store the manifest.
 
 use std::sync::LazyLock;
 
@@ -14,14 +14,14 @@ use serde_json::Value;
 
 use super::places::{FieldAdvice, FieldPlaces, METADATA, REMOVE, is_common, nearest};
 
-/// Where `kubectl apply` keeps the manifest.
+/// The annotation in which `kubectl apply` stores the manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// So many fields are named; the rest is counted.
+/// The maximum number of fields that warnings name. Further fields are only counted.
 const MOST: usize = 8;
 
-/// Warnings about fields of the manifest that was applied and that no longer are in the object.
+/// Returns warnings about manifest fields that the API server dropped.
 ///
-/// Only who applies the manifest is warned, and nobody who changes the cluster later by other means.
+/// Only a request that changes the applied manifest gets warnings. Later changes by other means don't repeat them.
 pub fn warnings(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<String> {
     let applied = |tkc: &TanzuKubernetesCluster| tkc.annotations().get(LAST_APPLIED).cloned();
     let Some(text) = applied(new).filter(|text| old.and_then(applied).as_ref() != Some(text)) else {
@@ -37,8 +37,8 @@ pub fn warnings(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluste
     warnings
 }
 
-/// Finds the fields of a TanzuKubernetesCluster's manifest that its version does not have, each with its place and a remedy.
-/// Texts name fields and never repeat values: a misplaced proxy carries a password.
+/// Finds the manifest fields that the manifest's version of TanzuKubernetesCluster doesn't define. Each warning contains the
+/// path and a remedy. Warnings never quote values: a misplaced proxy URL can contain a password.
 fn walk(manifest: &Value) -> Option<DroppedWalk> {
     static CLUSTERS: LazyLock<Option<CustomResourceDefinition>> = LazyLock::new(|| {
         api::crds::all().into_iter().find(|crd| crd.spec.names.kind == "TanzuKubernetesCluster")
@@ -57,12 +57,12 @@ fn walk(manifest: &Value) -> Option<DroppedWalk> {
 struct DroppedWalk {
     places: FieldPlaces,
     found: Vec<String>,
-    /// How many were found besides: an author may write as many as an annotation holds.
+    /// The number of fields after the first [`MOST`]. A manifest can contain as many as fit in an annotation.
     more: usize,
 }
 
 impl DroppedWalk {
-    /// Whether there is no room for another warning; it is counted then.
+    /// Returns true if the maximum number of warnings is reached, and in this case adds the field to `more`.
     fn is_full(&mut self) -> bool {
         let full = self.found.len() >= MOST;
         self.more += usize::from(full);

@@ -1,33 +1,32 @@
-//! Reads the address of a proxy as Go's `net/url` does, because containerd and the kubelet read it so.
+//! Parses a proxy URL like Go's `net/url`, the parser that containerd and the kubelet use.
 //!
-//! Of what Go accepts, only addresses that other programs understand the same way are accepted: with a scheme, without a path,
-//! query or fragment, and with a plain host.
+//! Accepts only URLs that other programs interpret in the same way: with a scheme and a plain host, and without a path, query
+//! or fragment.
 
 use std::net::Ipv6Addr;
 
-/// The parts of a proxy's address. User and password are decoded.
+/// A parsed proxy URL. The user and the password are percent-decoded.
 #[derive(PartialEq, Eq)]
 pub struct ProxyUrl<'a> {
-    /// The host with its port, if it has one.
+    /// The host and, if set, the port, as `HOST:PORT`.
     pub host: &'a str,
-    /// The user; empty if there is none.
+    /// The user name, or empty.
     pub user: Vec<u8>,
-    /// The password; empty if there is none.
+    /// The password, or empty.
     pub password: Vec<u8>,
 }
 
-/// How user and password are written.
+/// The remedy for special characters in the user or password.
 const ENCODED: &str = "Write special characters of the user and the password percent-encoded: \\ as %5C, % as %25, # as %23, / as %2F, \
                        ? as %3F, \" as %22, ^ as %5E, | as %7C, { as %7B, } as %7D, ä as %C3%A4";
-/// The shape of the whole.
+/// The remedy for a malformed URL.
 const SHAPE: &str = "Write http://user:password@address:port";
 
-/// The fault of a proxy URL, with the remedy. Neither repeats the text, which can contain a password.
+/// The fault of a proxy URL and the remedy. Neither quotes the URL, which can contain a password.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UrlFault {
     /// The reason, as `it …`.
     pub reason: &'static str,
-    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -41,10 +40,10 @@ impl UrlFault {
     }
 }
 
-/// Reads the address of a proxy.
+/// Parses a proxy URL.
 ///
 /// # Errors
-/// Go or another program on a node would not read it, or read something else.
+/// Returns the fault if Go or another program on a node would refuse the URL or interpret it differently.
 pub fn parse(text: &str) -> Result<ProxyUrl<'_>, UrlFault> {
     if text.contains(['<', '>']) {
         return Err(UrlFault::shape("it still contains placeholders in angle brackets"));
@@ -101,7 +100,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Checks `host` or `host:port`, with an IPv6 address in brackets.
+/// Checks `host` or `host:port`. An IPv6 address must be in brackets, and a port must be between 1 and 65535.
 fn check_host(text: &str) -> Result<(), UrlFault> {
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let (host, port) = bracketed.unwrap_or_else(|| text.split_at(text.find(':').unwrap_or(text.len())));
@@ -128,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// One line of what `table.go` found out about Go.
+    /// One URL and how Go parses it, as recorded by `table.go`.
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Row {

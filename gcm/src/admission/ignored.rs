@@ -1,12 +1,12 @@
-//! Fields that a schema has and that nothing reads: whoever writes one is warned.
+//! Warns about schema fields that gcm doesn't use.
 
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{Tkr, Volume};
 
-/// The only resource of a volume.
+/// The only resource that a volume's capacity uses.
 const STORAGE: &str = "storage";
 
-/// Warnings about fields without effect.
+/// Returns warnings about fields that don't have an effect.
 pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
     let topology = &spec.topology;
     let control_plane = &topology.control_plane;
@@ -27,7 +27,7 @@ pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec) -> Vec<String> {
     warnings
 }
 
-/// Releases have neither namespace nor kind to choose from.
+/// Returns a warning about reference fields other than the name. Releases are cluster-scoped, and there is only one kind.
 fn reference(field: &str, tkr: Option<&Tkr>) -> Option<String> {
     let reference = tkr?.reference.as_ref()?;
     let other_kind = reference.kind.as_deref().filter(|kind| !matches!(*kind, "" | "TanzuKubernetesRelease"));

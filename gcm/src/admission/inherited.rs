@@ -1,7 +1,7 @@
-//! What new clusters inherit from the TkgServiceConfiguration, and what that may say.
+//! Values that new clusters inherit from the TkgServiceConfiguration, and the rules for that configuration.
 //!
-//! Values are written into a cluster when it is created, and a drain timeout into a pool when it joins: a change of the
-//! configuration never replaces a node, and what a cluster has stands in its own spec.
+//! Inherited values are written into a cluster when it is created, and a drain timeout also into a pool when it is added. A
+//! change to the configuration therefore never replaces nodes, and a cluster's spec shows all its settings.
 
 use api::gcm::parts::{NetworkSettings, Settings};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec, TkgServiceConfigurationSpec};
@@ -15,10 +15,11 @@ use super::{is_created, node_text, settings};
 use crate::duration;
 use crate::spec::network::network_settings;
 
-/// Where a cluster has the proxy and the authorities of a configuration.
+/// The prefix of the cluster fields for the proxy and the authorities.
 const CLUSTER_PATH: &str = "spec.settings.network.";
 
-/// What a cluster leaves out and the configuration says, to be filled in before the general defaults.
+/// Returns the values that a new cluster or pool leaves out and the configuration provides. They take precedence over the
+/// general defaults.
 pub fn inherited_values(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -38,7 +39,7 @@ pub fn inherited_values(
             values.extend(value.map(|value| default_value(&format!("spec.settings.network.{key}"), value)));
         };
         inherit(names_cni, "cni.name", default_cni.clone().filter(|name| !name.is_empty()).map(Value::from));
-        // An empty proxy is an answer too: none.
+        // An empty proxy in the cluster counts as set: it means that the cluster doesn't use a proxy.
         let of =
             |part: Option<Value>| part.filter(|part| part.as_object().is_some_and(|part| !part.is_empty()));
         inherit(network.is_some_and(|n| n.proxy.is_some()), "proxy", of(serde_json::to_value(proxy).ok()));
@@ -48,7 +49,7 @@ pub fn inherited_values(
     values
 }
 
-/// The drain timeout of groups that are new and have none.
+/// Returns drain timeouts for new node groups that don't set one.
 fn drain_timeouts(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -70,13 +71,14 @@ fn drain_timeouts(
     paths.iter().map(|path| default_value(path, timeout)).collect()
 }
 
-/// Returns warnings about a configuration, at the time `now`: those about the fields that it fills in.
+/// Returns the warnings about a configuration at the time `now`, by the rules for the cluster fields that the configuration
+/// sets.
 pub fn warnings(configuration: &TkgServiceConfigurationSpec, now: Timestamp) -> Vec<String> {
     let texts = settings::warnings(&as_cluster(configuration), now);
     texts.into_iter().map(|text| text.replace(CLUSTER_PATH, "spec.")).collect()
 }
 
-/// Returns a cluster with the proxy and the authorities of a configuration and nothing else.
+/// Returns a cluster spec with only the configuration's proxy and authorities.
 fn as_cluster(configuration: &TkgServiceConfigurationSpec) -> TanzuKubernetesClusterSpec {
     let TkgServiceConfigurationSpec { default_cni: _, proxy, trust, default_node_drain_timeout: _ } =
         configuration;
@@ -85,14 +87,14 @@ fn as_cluster(configuration: &TkgServiceConfigurationSpec) -> TanzuKubernetesClu
     TanzuKubernetesClusterSpec { settings, ..Default::default() }
 }
 
-/// Everything that is wrong with a configuration: the rules are those of the fields that it fills in.
+/// Returns the denials for a configuration, by the rules for the cluster fields that the configuration sets.
 pub fn denials(configuration: &TkgServiceConfigurationSpec) -> Vec<FieldDenial> {
     let TkgServiceConfigurationSpec { default_cni, proxy: _, trust: _, default_node_drain_timeout } =
         configuration;
     let spec = as_cluster(configuration);
     let mut denials = settings::denials(&spec, None);
     node_text::add_denials(&mut denials, &spec);
-    // Bundles are of a namespace each: what all clusters get comes with their releases.
+    // Bundles belong to one namespace, so only networks from releases can be the default for all clusters.
     let unknown = default_cni.as_deref().filter(|name| !name.is_empty() && !CNIS.contains(name));
     denials.extend(unknown.map(|name| {
         let remedy = format!(
@@ -143,7 +145,7 @@ mod tests {
         }))
     }
 
-    /// What the API server stores after the mutating webhook.
+    /// Returns the object that the API server stores after the mutating webhook.
     fn filled(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Value {
         let object = serde_json::to_value(new).unwrap();
         let inherited = filled_in(&object, &inherited_values(new, old, &full()));

@@ -1,6 +1,6 @@
-//! The numbers of a cluster that become objects: how many nodes it can have at most.
+//! Limits on cluster size: node counts and volume sizes.
 //!
-//! A cluster that exceeds a limit already may change as long as it gets no more nodes.
+//! A cluster that already exceeds a limit can still be changed, as long as it doesn't grow.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::autoscaling;
 use crate::spec::groups::disk_class;
 use crate::sync::namespace::OF_STORAGE_CLASS;
 
-/// Limits of a ResourceQuota of which each node needs one.
+/// The ResourceQuota resources of which each node uses one.
 const OF_EACH_NODE: [&str; 4] = [
     "count/virtualmachines.vmoperator.vmware.com",
     "count/machines.cluster.x-k8s.io",
@@ -23,10 +23,11 @@ const OF_EACH_NODE: [&str; 4] = [
     "count/kubeadmconfigs.bootstrap.cluster.x-k8s.io",
 ];
 
-/// The limit of a ResourceQuota for bytes of storage; of one class after [`OF_STORAGE_CLASS`].
+/// The ResourceQuota resource for storage, in bytes. The resource for one storage class is prefixed with the class name and
+/// [`OF_STORAGE_CLASS`].
 const STORAGE: &str = "requests.storage";
 
-/// Returns the number of nodes that a cluster asks for. A pool that an autoscaler scales has at least its minimum.
+/// Returns the number of nodes that a cluster requests. An autoscaled pool counts with its minimum size.
 pub fn count_nodes(tkc: &TanzuKubernetesCluster) -> i64 {
     let topology = &tkc.spec.topology;
     let min = min_size(tkc);
@@ -38,12 +39,13 @@ fn min_size(tkc: &TanzuKubernetesCluster) -> i32 {
     autoscaling::bounds(tkc).ok().flatten().map_or(0, |bounds| bounds.min)
 }
 
-/// Returns the number of nodes of `new` if that is more than before.
+/// Returns the node count of `new` if the cluster is new or the count is higher than before.
 pub fn grown(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Option<i64> {
     Some(count_nodes(new)).filter(|nodes| old.is_none_or(|old| *nodes > count_nodes(old)))
 }
 
-/// Returns the denials of pools that are larger than a cluster can be.
+/// Returns the denials for a new or growing cluster with more than [`MAX_NODES`] nodes: one for each pool of that size, or
+/// otherwise one for the cluster.
 pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -70,7 +72,7 @@ pub(super) fn denials(
     )]
 }
 
-/// Returns the denials of a cluster with more nodes or larger volumes than the namespace's quotas can ever hold.
+/// Returns the denials for a new or growing cluster whose nodes or volumes exceed the namespace's quotas.
 pub fn quota_denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -91,8 +93,8 @@ pub fn quota_denials(
     denials
 }
 
-/// Returns the denials of volumes that the namespace's quotas can never hold. A class of which a quota leaves nothing is not assigned,
-/// and may be later.
+/// Returns the denials for new or growing volumes that exceed the namespace's storage quotas. Ignores a class whose limit is
+/// zero: the class isn't assigned to the namespace, but can be assigned later.
 fn storage_denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -120,7 +122,7 @@ fn storage_denials(
         .collect()
 }
 
-/// Returns the bytes of the volumes of all nodes by storage class.
+/// Returns the total volume size of all nodes, in bytes, by storage class.
 fn volume_bytes(tkc: &TanzuKubernetesCluster) -> BTreeMap<String, i128> {
     let Topology { control_plane, node_pools } = &tkc.spec.topology;
     let control_plane = (
@@ -143,7 +145,7 @@ fn volume_bytes(tkc: &TanzuKubernetesCluster) -> BTreeMap<String, i128> {
     bytes
 }
 
-/// Returns the limits of quotas that hold for all objects of a namespace: the quota, the resource, and how much of it.
+/// Returns the limits of quotas without scopes, as triples of quota name, resource and amount.
 fn hard_limits(quotas: &[ResourceQuota]) -> impl Iterator<Item = (String, &str, &Quantity)> {
     quotas.iter().flat_map(|quota| {
         let spec = quota.spec.as_ref().filter(|spec| spec.scopes.is_none() && spec.scope_selector.is_none());

@@ -1,4 +1,4 @@
-//! Names of machines that are longer than a host name can be.
+//! Warns about machine names that exceed the host name limit.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names;
@@ -6,7 +6,7 @@ use kube::ResourceExt;
 
 use super::nodes::LONGEST_NAME;
 
-/// Returns warnings about pools whose machines get a part of their names only.
+/// Returns warnings about pools whose machine names are cut off. A cluster name that is itself too long is denied elsewhere.
 pub(super) fn warnings(tkc: &TanzuKubernetesCluster) -> Vec<String> {
     let name = tkc.name_any();
     if name.len() > LONGEST_NAME {

@@ -1,7 +1,7 @@
-//! What a TanzuKubernetesCluster may ask for.
+//! Validation rules and defaults for TanzuKubernetesClusters.
 //!
-//! Everything here is pure: the webhook, the reconciler and `layercake lint` ask the same functions. Fields are
-//! named as the stored version v1alpha3 has them; [`path_in`] turns a name into the one its author wrote.
+//! These functions are pure, and the webhook, the reconciler and `layercake lint` all call them. Fields are named as in the
+//! stored version, v1alpha3. [`path_in`] translates the names to the user's version.
 
 mod authentication;
 pub mod authorities;
@@ -41,21 +41,21 @@ use crate::release::resolution::AvailableRelease;
 use crate::release::virtual_ip::VirtualIpFlags;
 use denial::FieldDenial;
 
-/// What admission knows of the installation.
+/// The facts about the installation that admission uses.
 #[derive(Clone, Copy)]
 pub struct Installation<'a> {
     /// The releases, with their node images.
     pub available: &'a [AvailableRelease],
-    /// The container networks that the cluster's namespace has bundles of.
+    /// The container networks that bundles in the cluster's namespace provide.
     pub bundles: &'a BTreeSet<String>,
-    /// What holds the addresses of control planes; nothing where that is not known.
+    /// The flags that decide which program holds control plane addresses, or `None` if unknown.
     pub virtual_ip: Option<&'a VirtualIpFlags>,
 }
 
-/// Everything that is wrong with `new`, given what it was before and which releases there are.
+/// Returns the denials for `new`, given its previous state and the available releases.
 ///
-/// A cluster that is going away, or whose spec did not change, is never refused: its finalizers and labels must
-/// stay editable whatever rules came later.
+/// A cluster that is being deleted is never denied. If the spec didn't change, only rules that depend on annotations apply, so
+/// that finalizers and labels stay editable when rules are added.
 pub fn validate(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -64,7 +64,7 @@ pub fn validate(
     validate_with(new, old, &Installation { available, bundles: &BTreeSet::new(), virtual_ip: None })
 }
 
-/// The same, in an installation of which more is known.
+/// Returns the denials for `new`, like [`validate`], but with the namespace's bundles and the virtual IP flags.
 pub fn validate_with(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -97,14 +97,14 @@ pub fn validate_with(
         denials.extend(network::change_denials(&old.spec, &new.spec));
         denials.extend(nodes::change_denials(&old.spec.topology, &new.spec.topology));
     }
-    // A selector that cannot be read matches nothing, which is no second fault.
+    // An unreadable selector matches no release. Don't report that as a second fault.
     denials.retain(|denial| unreadable.iter().all(|query| query.field != denial.field));
     [unreadable, denials].concat()
 }
 
-/// Node pools that a change by v1alpha1 would remove or rename, because what keeps them was not sent along.
+/// Returns a denial if a v1alpha1 update would remove or rename node pools because it lacks the annotation that preserves them.
 ///
-/// v1alpha1 shows one group of workers. The rest travels in an annotation, which `kubectl replace` loses.
+/// v1alpha1 represents only one worker group. The other pools are stored in an annotation, which `kubectl replace` drops.
 pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) -> Option<FieldDenial> {
     if new.metadata.deletion_timestamp.is_some() {
         return None;
@@ -133,12 +133,13 @@ pub fn unseen_pools(new: &TanzuKubernetesCluster, old: &TanzuKubernetesCluster) 
     })
 }
 
-/// True for a cluster that nobody has seen before: one that was moved here comes with its finalizer.
+/// Returns true if the cluster is new. A cluster that was moved here already has gcm's finalizer, and isn't new.
 pub fn is_created(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> bool {
     old.is_none() && !new.finalizers().iter().any(|own| own == finalizer::TKC)
 }
 
-/// Returns a warning about a new object that was exported from another one: gcm makes no second cluster of it.
+/// Returns a warning about a new object that was exported from an existing cluster: gcm doesn't create a second cluster from
+/// such an object.
 pub fn copy_warning(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Option<String> {
     let is_copy = old.is_none() && new.annotations().contains_key(annotation::MADE_AS);
     is_copy.then(|| {
@@ -152,7 +153,7 @@ pub fn copy_warning(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCl
     })
 }
 
-/// Returns warnings about what is allowed and probably not meant, at the time `now`.
+/// Returns warnings about settings that are allowed but probably not intended. `now` decides if certificates are valid.
 pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], now: Timestamp) -> Vec<String> {
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
@@ -167,7 +168,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], no
     warnings
 }
 
-/// A text with fields named as a version of the API names them: v1alpha1 has other words for some of them.
+/// Replaces the v1alpha3 field names in a string with the names in API version `version`. Only v1alpha1 names differ.
 pub fn path_in(version: &str, field: &str) -> String {
     if version != "v1alpha1" {
         return field.to_owned();

@@ -1,4 +1,4 @@
-//! Addresses of pods and services, and the network that carries them.
+//! Validates pod and service ranges, and the container network.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use super::dns::is_dns_subdomain;
 use super::limits;
 use crate::spec::network::{NetworkSpec, network_settings};
 
-/// The container networks that come with releases, and the built-in one; others come in ConfigMaps.
+/// The container networks that releases contain, and the built-in one. ConfigMaps can provide others.
 pub const CNIS: [&str; 4] = ["antrea", "calico", "antrea-nsx-routed", "flannel"];
-/// The one whose pods have addresses of NSX.
+/// The container network whose pods have NSX addresses.
 pub const ROUTED: &str = "antrea-nsx-routed";
-/// How many bits of an address a node's own share of the pods' range fixes, for IPv4 and IPv6.
+/// The prefix length of the range that each node takes from the pods, for IPv4 and IPv6.
 const NODE_PREFIX: (u8, u8) = (24, 64);
 
-/// A range of pods or services.
+/// A pod or service range.
 pub(super) struct AddressRange<'a> {
     pub field: String,
     text: &'a str,
     pub net: IpNet,
 }
 
-/// Reads the ranges of pods or services. Adds a denial for each text that is not a range.
+/// Parses the ranges of the field `key` (`pods` or `services`). Adds a denial for each invalid range.
 pub(super) fn ranges<'a>(
     key: &str,
     blocks: &'a [String],
@@ -46,7 +46,7 @@ pub(super) fn ranges<'a>(
     read
 }
 
-/// The container network that a cluster asks for, if nobody is known to provide one of that name.
+/// Returns the container network that a cluster requests, if it isn't in [`CNIS`].
 pub fn unlisted_cni(spec: &TanzuKubernetesClusterSpec) -> Option<&str> {
     let name = network_settings(spec)?.cni.as_ref()?.name.as_str();
     (!name.is_empty() && !CNIS.contains(&name)).then_some(name)
@@ -83,13 +83,13 @@ pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
     denials
 }
 
-/// Two ranges overlap if one contains the other; bits of the host part do not count.
+/// Returns true if one range contains the other. Ignores host bits.
 pub(super) fn overlap(a: &IpNet, b: &IpNet) -> bool {
     let (a, b) = (a.trunc(), b.trunc());
     a.contains(&b) || b.contains(&a)
 }
 
-/// Limits that kubeadm sets.
+/// Checks the size of a service range against the limits of kubeadm and the API server: 4 to 20 host bits.
 fn services_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     let host_bits = range.net.max_prefix_len() - range.net.prefix_len();
     let (reason, remedy) = match host_bits {
@@ -106,7 +106,7 @@ fn services_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     Some(FieldDenial::new(range.field.clone(), reason, remedy))
 }
 
-/// Limits that kubeadm sets: each node takes a share of the range.
+/// Checks the size of a pod range against kubeadm's limits. The range must contain 1 to 65536 node shares.
 fn pods_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     let node = node_prefix(&range.net);
     let prefix = range.net.prefix_len();
@@ -142,14 +142,14 @@ fn domain_denial(domain: &str) -> Option<FieldDenial> {
     })
 }
 
-/// A container network that neither a release nor one of the namespace's `bundles` provides.
+/// Returns the denial for a container network that neither releases nor the namespace's `bundles` provide.
 pub(super) fn cni_denial(
     spec: &TanzuKubernetesClusterSpec,
     old: Option<&TanzuKubernetesClusterSpec>,
     bundles: &BTreeSet<String>,
 ) -> Option<FieldDenial> {
     let name = unlisted_cni(spec).filter(|name| !bundles.contains(*name))?;
-    // One that was provided once stays what the cluster has.
+    // An existing cluster keeps its network, even if the bundle no longer exists.
     if old.and_then(unlisted_cni) == Some(name) {
         return None;
     }
@@ -167,7 +167,7 @@ pub(super) fn cni_denial(
     ))
 }
 
-/// Nothing of the network can change while the cluster lives.
+/// Returns the denials for changed network settings. A setting is immutable once it has a value.
 pub(super) fn change_denials(
     old: &TanzuKubernetesClusterSpec,
     new: &TanzuKubernetesClusterSpec,
@@ -198,7 +198,8 @@ pub(super) fn change_denials(
         .collect()
 }
 
-/// Returns the denials of ranges of pods that have fewer shares than the cluster has nodes, if its container network hands out shares.
+/// Returns the denials for pod ranges that have fewer node shares than a new or growing cluster has nodes, if the container
+/// network uses node shares.
 pub(super) fn share_denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -218,23 +219,22 @@ pub(super) fn share_denials(
     shortages(new).into_iter().map(deny).collect()
 }
 
-/// Returns warnings about such ranges where nothing is refused: the container network does not hand out shares, or the cluster
-/// was larger before.
+/// Returns warnings about pod ranges that have fewer node shares than the cluster has nodes. They aren't denied if the
+/// container network doesn't use node shares, or if the cluster didn't grow.
 pub(super) fn share_warnings(tkc: &TanzuKubernetesCluster) -> Vec<String> {
     shortages(tkc).into_iter().map(|Shortage { field, reason, .. }| format!("{field}: {reason}")).collect()
 }
 
-/// Whether the container network gives each node the share of the pods' range that Kubernetes allots to it. Calico has blocks of
-/// its own, and routed pods have addresses of NSX.
+/// Returns true if the container network uses the pod range that Kubernetes assigns to each node. Calico assigns its own
+/// blocks, and routed pods have NSX addresses.
 fn takes_shares(spec: &TanzuKubernetesClusterSpec) -> bool {
     matches!(NetworkSpec::read(spec).cni, "" | "antrea" | "flannel")
 }
 
-/// A range of pods with fewer shares than the cluster has nodes.
+/// A pod range with fewer node shares than the cluster has nodes.
 struct Shortage {
     field: String,
     reason: String,
-    /// The prefix length of a share.
     share: u8,
 }
 

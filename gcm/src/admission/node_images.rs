@@ -1,4 +1,4 @@
-//! Checks that nodes can be made from the release of a cluster: which of its images is chosen, and what the image contains.
+//! Chooses the node image from a cluster's release, and checks that the image suits the cluster.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,12 @@ use crate::release::virtual_ip::{AddressHolder, NoAddressHolder, VirtualIpFlags,
 use crate::spec::network::NetworkSpec;
 use crate::spec::release::current_version;
 
-/// The number of other releases in a message.
+/// The maximum number of alternative releases in a message.
 const NAMED_RELEASES: usize = 3;
 const RELEASE: &str = "spec.topology.controlPlane.tkr.reference.name";
 
-/// Returns the properties of node images that make the cluster impossible. A release whose images are not known is not checked, nor
-/// is a cluster that stays at its release.
+/// Returns the denials for a cluster whose node image doesn't suit the cluster. Skips releases with unknown images, and
+/// clusters that stay at their release.
 pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -39,19 +39,19 @@ pub(super) fn denials(
     Installed { available, bundles: Some(bundles), virtual_ip }.denials(new, before.as_ref(), release)
 }
 
-/// The parts of an installation on which the choice of a release depends.
+/// The facts about an installation that decide which releases a cluster can use.
 #[derive(Clone, Copy)]
 pub struct Installed<'a> {
     /// The releases, with their node images.
     pub available: &'a [AvailableRelease],
-    /// The container networks that the cluster's namespace has bundles of; `None` if they are not known.
+    /// The container networks that bundles in the cluster's namespace provide, or `None` if unknown.
     pub bundles: Option<&'a BTreeSet<String>>,
-    /// What holds the addresses of control planes; `None` if it is not known.
+    /// The flags that decide which program holds control plane addresses, or `None` if unknown.
     pub virtual_ip: Option<&'a VirtualIpFlags>,
 }
 
 impl<'a> Installed<'a> {
-    /// Returns the releases to which admission lets a cluster upgrade, newest first.
+    /// Returns the releases to which admission lets the cluster upgrade from `current`, newest first.
     pub fn updates(&self, tkc: &TanzuKubernetesCluster, current: &Version) -> Vec<&'a Version> {
         let accepted = |version: &&Version| {
             let mut releases = self.available.iter().filter(|release| release.version == **version);
@@ -87,13 +87,14 @@ impl<'a> Installed<'a> {
         holder.into_iter().chain(network).collect()
     }
 
-    /// The program that holds the address of the control plane with this release.
+    /// Returns the program that holds the control plane address with this release, or `None` if it can't be determined.
     fn holder(&self, tkc: &TanzuKubernetesCluster, version: &Version) -> Option<AddressHolder> {
         let release = self.available.iter().find(|candidate| candidate.version == *version)?;
         choose_holder(self.virtual_ip?, release, chosen(tkc, release)?).ok()
     }
 
-    /// The newest releases to which the cluster can be upgraded and that hold the address by the same program.
+    /// Returns the newest releases to which the cluster can upgrade from `before` without replacing `held`, the program that
+    /// holds the address.
     fn with_holder(
         &self,
         tkc: &TanzuKubernetesCluster,
@@ -108,7 +109,8 @@ impl<'a> Installed<'a> {
     }
 }
 
-/// Returns true if the node image does not provide the container network. A bundle in the namespace can provide it then.
+/// Returns true if the node image doesn't provide the container network. In this case, a bundle in the namespace can provide
+/// it.
 pub fn wants_bundle(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -121,7 +123,8 @@ pub fn wants_bundle(
     })
 }
 
-/// Checks the container network when a cluster is created and upgraded. The network itself cannot change.
+/// Checks the container network when a cluster is created or upgraded. An upgrade can't change the network, so the denial then
+/// names the release field.
 fn network_denial(
     new: &TanzuKubernetesCluster,
     is_created: bool,
@@ -129,7 +132,7 @@ fn network_denial(
     image: &ReleaseImage,
     nodes_pull_images: bool,
 ) -> Option<FieldDenial> {
-    // `network::cni_denial` refuses an unknown name.
+    // `network::cni_denial` denies unknown names.
     if unlisted_cni(&new.spec).is_some() {
         return None;
     }
@@ -138,7 +141,7 @@ fn network_denial(
     Some(FieldDenial::new(field, none.to_string(), none.remedy(is_created, nodes_pull_images)))
 }
 
-/// The node image of this release that the cluster gets.
+/// Returns the node image that the cluster gets from this release, if an image matches the cluster's query.
 pub(super) fn chosen<'r>(
     tkc: &TanzuKubernetesCluster,
     release: &'r AvailableRelease,
@@ -147,8 +150,8 @@ pub(super) fn chosen<'r>(
     choose(&release.images, query, None)
 }
 
-/// No image of the release matches the cluster's query. The remedy names the newest releases with an image that does, of those that
-/// the cluster can go to.
+/// Returns the denial for a release without an image that matches the cluster's query. The remedy names the newest
+/// reachable releases with a matching image.
 fn no_image(
     tkc: &TanzuKubernetesCluster,
     release: &AvailableRelease,
@@ -182,13 +185,14 @@ fn no_image(
     FieldDenial::new(OS_IMAGE, reason, remedy)
 }
 
-/// The operating system of an image, as a query asks for it.
+/// Formats an image's operating system as a query that selects it.
 fn system(image: &ReleaseImage) -> String {
     let label = |key: &str| image.labels.get(key).map(String::as_str).unwrap_or_default();
     format!("os-name={},os-version={}", label("os-name"), label("os-version"))
 }
 
-/// Two programs that announce the same address would take it from each other.
+/// Returns the denial for a release whose image contains another program to hold the control plane address. Two different
+/// programs would compete for the address.
 fn other_holder(
     release: &AvailableRelease,
     held: &AddressHolder,
@@ -224,7 +228,8 @@ mod tests {
         ReleaseImage { keepalived: keepalived.map(str::to_owned), ..image }
     }
 
-    /// The site's releases; these have images, with what is in them.
+    /// Returns the site's releases, some of them with these images. Each entry contains the version, the images and the
+    /// kube-vip image.
     fn releases(images: &[(&str, Vec<ReleaseImage>, Option<&str>)]) -> Vec<AvailableRelease> {
         let mut releases = available(&SITE_VERSIONS);
         for (version, images, kube_vip) in images {

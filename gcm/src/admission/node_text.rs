@@ -1,8 +1,8 @@
-//! Texts of a spec that end in what a node runs: user data, units, shell commands, arguments of the kubelet.
+//! Checks the spec strings that end up in user data, systemd units, shell commands or kubelet arguments.
 //!
-//! User data is a jinja template to cloud-init, and a line end begins another directive in a unit. The rules of each field
-//! keep both out of new clusters; these here are asked of every text of every spec whenever nodes are planned, so that an
-//! object that was stored before a rule can't carry them either.
+//! cloud-init treats user data as a jinja template, and a line break starts a new directive in a unit. The rules for each field
+//! exclude both in new clusters. The rules here apply to every string whenever nodes are planned, so that they also catch
+//! objects that were stored before a field's rule existed.
 
 use api::gcm::TanzuKubernetesClusterSpec;
 use serde_json::Value;
@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::authorities::{contains_key, pem};
 use super::denial::FieldDenial;
 
-/// What jinja begins its expressions, statements and comments with.
+/// The opening delimiters for jinja expressions, statements and comments.
 const JINJA: [&str; 3] = ["{{", "{%", "{#"];
-/// Where base64 stands, in which line breaks are allowed and do not reach a node.
+/// The path prefix of the fields with base64 data. The data can contain line breaks, because they don't reach nodes.
 const ENCODED: &str = "spec.settings.network.trust.additionalTrustedCAs[";
-/// The part of a spec that reaches no node in its user data: the API servers of a cluster read it from its own objects.
+/// The path of the section that user data doesn't contain: API servers get it from objects in the workload cluster.
 const IN_GUEST: &str = "spec.settings.authentication";
-/// A message names no more of them.
+/// The maximum number of denials.
 const MOST: usize = 5;
 
-/// Everything in the spec that a node would run rather than read.
+/// Returns a denial for each string in the spec that a node would interpret as code instead of data, up to `MOST`.
 pub fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     if let Ok(spec) = serde_json::to_value(spec) {
@@ -29,7 +29,7 @@ pub fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
     denials
 }
 
-/// Adds them to denials, but for fields that are denied already.
+/// Adds the denials of [`denials`], except for fields that are already denied.
 pub(super) fn add_denials(denials: &mut Vec<FieldDenial>, spec: &TanzuKubernetesClusterSpec) {
     let is_new = |found: &FieldDenial| !denials.iter().any(|there| there.field == found.field);
     let found: Vec<_> = self::denials(spec).into_iter().filter(is_new).collect();
@@ -47,7 +47,7 @@ fn look_at(value: &Value, field: &str, denials: &mut Vec<FieldDenial>) {
         }
         Value::Object(fields) => {
             for (key, value) in fields {
-                // A key that is a user's own text is in no path.
+                // Don't include a key in a path if the key itself is denied.
                 match denial(key, field) {
                     Some(denial) => denials.push(denial),
                     None => look_at(value, &format!("{field}.{key}"), denials),
@@ -61,7 +61,7 @@ fn look_at(value: &Value, field: &str, denials: &mut Vec<FieldDenial>) {
 fn denial(text: &str, field: &str) -> Option<FieldDenial> {
     let is_encoded =
         field.strip_prefix(ENCODED).is_some_and(|rest| rest.trim_start_matches(char::is_numeric) == "].data");
-    // What of it is no base64 is refused elsewhere, and reaches no node.
+    // Invalid base64 doesn't reach nodes, because another rule denies it.
     let decoded = if is_encoded { pem(text).unwrap_or_default() } else { String::new() };
     let text = if is_encoded { decoded.as_str() } else { text };
     if contains_key(text) {
@@ -78,7 +78,7 @@ fn denial(text: &str, field: &str) -> Option<FieldDenial> {
             "Remove the braces",
         ));
     }
-    // Whoever writes a text trims it: many end in a line break because of how YAML was written.
+    // Trim first: gcm trims strings before it writes them, and YAML block scalars end with a line break.
     (!is_encoded && text.trim().contains(char::is_control)).then(|| {
         FieldDenial::new(
             field,
@@ -116,7 +116,7 @@ mod tests {
         spec
     }
 
-    /// The pointers of all texts in a value.
+    /// Collects the JSON pointers to all strings in a value.
     fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
             Value::String(_) => found.push(at.to_owned()),
@@ -151,7 +151,7 @@ mod tests {
         spec["topology"]["nodePools"][0]["labels"] = json!({"{{ a }}": "b"});
         assert_eq!(denials(&serde_json::from_value(spec).unwrap()).len(), 1, "a key");
         let mut spec = full;
-        // "{{ ds }}"
+        // "{{ ds }}" in base64.
         spec["settings"]["network"]["trust"]["additionalTrustedCAs"][0]["data"] = json!("e3sgZHMgfX0=");
         assert_eq!(denials(&serde_json::from_value(spec.clone()).unwrap()).len(), 1, "what is encoded");
         spec["settings"]["network"]["trust"]["additionalTrustedCAs"][0]["data"] =

@@ -1,4 +1,4 @@
-//! How many nodes, of what shape, and what they are called.
+//! Validates node counts, shapes and names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,10 @@ use crate::duration;
 use crate::spec::groups::zone;
 use crate::spec::labels::{kubelet_may_set, machine_label_reaches_node};
 
-/// The longest name of a cluster: `-control-plane-service` follows it, and names end at 63 characters.
+/// The maximum length of a cluster name. The suffix `-control-plane-service` is added to the name, and names are limited to 63
+/// characters.
 pub const LONGEST_NAME: usize = 41;
-/// No pool can be called what the control plane's own objects are called.
+/// The pool name that is reserved, because the control plane's objects use it.
 const RESERVED: &str = "control-plane";
 const CONTROL_PLANE: &str = "spec.topology.controlPlane";
 
@@ -39,7 +40,7 @@ pub(super) fn name_denials(name: &str) -> Vec<FieldDenial> {
     denials
 }
 
-/// Returns what is wrong with the groups of nodes. Remedies name the cluster's `namespace`.
+/// Returns the denials for the node groups. `namespace` appears in the remedies.
 pub(super) fn topology_denials(topology: &Topology, namespace: Option<&str>) -> Vec<FieldDenial> {
     let mut denials = Vec::new();
     let cp = &topology.control_plane;
@@ -203,7 +204,7 @@ fn timeout_denial(field: &str, timeout: Option<&str>) -> Option<FieldDenial> {
     ))
 }
 
-/// The part of a label or taint key that names its owner, and whether the key is well formed.
+/// Returns true if a label or taint key is well formed: an optional DNS subdomain and a slash, then a name.
 fn key_is_valid(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && value_is_valid(name)
@@ -217,8 +218,8 @@ fn value_is_valid(value: &str) -> bool {
         && edge(value.chars().next_back())
 }
 
-/// Whether programs know machines and nodes by this label: Cluster API takes a worker that is labelled
-/// `cluster.x-k8s.io/control-plane` for a node of the control plane.
+/// Returns true if other programs identify machines or nodes by this label. For example, Cluster API treats a worker with the
+/// label `cluster.x-k8s.io/control-plane` as a control plane node.
 fn is_reserved(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
@@ -285,7 +286,8 @@ fn taint_denials(field: &str, taints: &[Taint]) -> Vec<FieldDenial> {
     denials
 }
 
-/// An etcd cluster that has three members keeps them: the original scaled control planes up only.
+/// Returns the denial for a control plane that scales down. The original product only scaled control planes up, and a
+/// three-member etcd cluster keeps its members.
 pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<FieldDenial> {
     let nodes = |topology: &Topology| topology.control_plane.replicas.unwrap_or(1);
     let (before, after) = (nodes(old), nodes(new));
@@ -299,7 +301,7 @@ pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<FieldDenial>
     fewer.into_iter().collect()
 }
 
-/// Every machine class a cluster names, with the field that names it.
+/// Returns the field path, VM class, storage class and volumes of each node group.
 fn groups(topology: &Topology) -> impl Iterator<Item = (String, &str, &str, &[Volume])> {
     let cp = &topology.control_plane;
     let control_plane = (
@@ -327,7 +329,7 @@ pub(super) fn offered(names: &BTreeSet<String>) -> String {
     format!("The namespace has {}", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
 }
 
-/// Warnings about machine classes that are not bound to the namespace.
+/// Returns warnings about VM classes that aren't bound to the namespace.
 pub fn unbound(topology: &Topology, namespace: &str, bound: &BTreeSet<String>) -> Vec<String> {
     groups(topology)
         .filter(|(_, class, ..)| !bound.contains(*class))
@@ -337,7 +339,7 @@ pub fn unbound(topology: &Topology, namespace: &str, bound: &BTreeSet<String>) -
         .collect()
 }
 
-/// Warnings about failure domains that are not zones of the namespace.
+/// Returns warnings about the pools' failure domains that aren't zones in the namespace.
 pub fn unzoned(topology: &Topology, namespace: &str, zones: &BTreeSet<String>) -> Vec<String> {
     let pools = topology.node_pools.iter().enumerate();
     pools
@@ -351,7 +353,7 @@ pub fn unzoned(topology: &Topology, namespace: &str, zones: &BTreeSet<String>) -
         .collect()
 }
 
-/// Warnings about storage classes that are not assigned to the namespace.
+/// Returns warnings about storage classes of nodes and volumes that aren't assigned to the namespace.
 pub fn unassigned(topology: &Topology, namespace: &str, assigned: &BTreeSet<String>) -> Vec<String> {
     let text = |field: String, class: &str| {
         let group = if field.starts_with(CONTROL_PLANE) { "control plane" } else { "worker" };

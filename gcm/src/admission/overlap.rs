@@ -1,7 +1,8 @@
-//! Addresses outside a cluster that its pods and services would hide from its nodes.
+//! Finds addresses outside a cluster that the cluster's pod and service ranges hide from its nodes.
 //!
-//! What a node sends to an address of its pods or services never leaves the cluster. Ranges that an administrator names
-//! are surely needed; addresses seen in the namespace probably are, since machines of one namespace share networks.
+//! Traffic from a node to a pod or service address never leaves the cluster. An overlap with a range that an administrator
+//! reserved is denied. An overlap with an address in the namespace only causes a warning: machines in one namespace probably
+//! share networks, but don't have to.
 
 use std::net::IpAddr;
 
@@ -12,17 +13,17 @@ use super::denial::FieldDenial;
 use super::network::{AddressRange, overlap, ranges};
 use crate::spec::network::NetworkSpec;
 
-/// An address or a range that somebody outside the cluster has.
+/// An address or range in use outside the cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UsedRange {
-    /// The addresses.
     pub net: IpNet,
-    /// Whose they are, such as `Machine ns/c-control-plane-x`.
+    /// The object that uses the range, such as `Machine ns/c-control-plane-x`.
     pub owner: String,
 }
 
 impl UsedRange {
-    /// Reads what a pool or a status says: an address, a range in CIDR notation, or `first-last`, of which both ends count.
+    /// Parses an address, a CIDR range, or `first-last`. For `first-last`, returns both ends, but not the addresses between
+    /// them. Anything else returns an empty list.
     pub fn read(text: &str, owner: &str) -> Vec<Self> {
         let read = |text: &str| {
             let text = text.trim();
@@ -34,14 +35,14 @@ impl UsedRange {
     }
 }
 
-/// The ranges of pods and services.
+/// Returns the valid ranges of pods and services.
 fn all_ranges(spec: &TanzuKubernetesClusterSpec) -> impl Iterator<Item = AddressRange<'_>> {
     let network = NetworkSpec::read(spec);
     let pods = ranges("pods", network.pods, &mut Vec::new());
     pods.into_iter().chain(ranges("services", network.services, &mut Vec::new()))
 }
 
-/// Ranges that overlap with those that the administrator reserved for management.
+/// Returns the denials for ranges that overlap with the management ranges that the administrator configured.
 pub fn denials(spec: &TanzuKubernetesClusterSpec, management: &[IpNet]) -> Vec<FieldDenial> {
     all_ranges(spec)
         .filter_map(|AddressRange { field, net: range, .. }| {
@@ -55,7 +56,7 @@ pub fn denials(spec: &TanzuKubernetesClusterSpec, management: &[IpNet]) -> Vec<F
         .collect()
 }
 
-/// Ranges that hold addresses seen in the cluster's namespace: one warning for each range.
+/// Returns one warning for each range that overlaps with an address or range in use in the cluster's namespace.
 pub fn warnings(spec: &TanzuKubernetesClusterSpec, used: &[UsedRange]) -> Vec<String> {
     all_ranges(spec)
         .filter_map(|AddressRange { field, net: range, .. }| {

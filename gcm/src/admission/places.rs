@@ -1,5 +1,4 @@
-//! Where a field that does not exist belongs: under another name, in another place, or in another
-//! version of the API.
+//! Suggests where an unknown field belongs: under another name, at another path, or in another API version.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +6,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 
-/// The remedy where nothing is known of a field.
+/// The remedy for an unknown field without a suggestion.
 pub const REMOVE: &str = "Remove it: an API server either refuses it or drops it silently";
 
-/// Fields of every object's metadata.
+/// The metadata fields that every object can have.
 pub const METADATA: [&str; 14] = [
     "annotations",
     "creationTimestamp",
@@ -28,29 +27,27 @@ pub const METADATA: [&str; 14] = [
     "uid",
 ];
 
-/// Fields that every object has.
+/// Returns true for a top-level field that every object can have.
 pub fn is_common(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata" | "status")
 }
 
-/// Every field of every version of one kind.
+/// The spec fields of one kind in all versions.
 pub struct FieldPlaces {
     version: String,
-    /// By version, every path: list items without their number, as `spec.topology.nodePools[].name`.
+    /// Field paths by version. Paths omit list indexes, as in `spec.topology.nodePools[].name`.
     fields: BTreeMap<String, Vec<String>>,
 }
 
-/// Why a field does not exist, and what to do about it.
+/// The reason why a field doesn't exist, and the remedy.
 pub struct FieldAdvice {
-    /// What is wrong with it.
     pub reason: String,
-    /// What to do about it.
     pub remedy: String,
-    /// The key beside it that its value belongs under.
+    /// The sibling field that the author probably meant, and to which the value belongs.
     pub neighbour: Option<String>,
 }
 
-/// Fields that changed their names after v1alpha1: where, the name in v1alpha1, and the later one.
+/// Fields that were renamed after v1alpha1, as parent path, v1alpha1 name and later name.
 const RENAMED: [(&str, &str, &str); 6] = [
     ("spec.topology.controlPlane", "count", "replicas"),
     ("spec.topology.controlPlane", "class", "vmClass"),
@@ -60,11 +57,11 @@ const RENAMED: [(&str, &str, &str); 6] = [
     ("spec.topology.workers", "class", "vmClass"),
 ];
 
-/// Names too common to suggest where they belong.
+/// Names that are too common to derive a suggestion from.
 const COMMON: [&str; 6] = ["name", "version", "type", "kind", "data", "key"];
 
 impl FieldPlaces {
-    /// The fields of a kind, for a manifest of this version.
+    /// Returns the fields of a kind, for a manifest that uses this version.
     pub fn of(crd: &CustomResourceDefinition, version: &str) -> Self {
         let mut fields = BTreeMap::new();
         for version in &crd.spec.versions {
@@ -78,7 +75,7 @@ impl FieldPlaces {
         Self { version: version.to_owned(), fields }
     }
 
-    /// What to do about a key that `schema` at `path` does not have.
+    /// Returns the advice for a key at `path` that `schema` doesn't contain.
     pub fn advise(&self, path: &str, key: &str, schema: &JSONSchemaProps) -> FieldAdvice {
         let path = without_numbers(path);
         let reason = "the field does not exist".to_owned();
@@ -155,7 +152,8 @@ impl FieldPlaces {
         if with.is_empty() { "v1alpha1".to_owned() } else { with.join(" and ") }
     }
 
-    /// Where in this version a field of this name exists, if that is not everywhere.
+    /// Returns the paths in this version that end in this key. Returns an empty list if the key is a common name, or if there
+    /// are more than three such paths.
     fn elsewhere(&self, key: &str) -> Vec<String> {
         if COMMON.contains(&key) {
             return Vec::new();
@@ -182,7 +180,7 @@ fn collect(schema: &JSONSchemaProps, path: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// `nodePools[2]` as `nodePools[]`.
+/// Removes the list indexes from a path: `nodePools[2]` becomes `nodePools[]`.
 fn without_numbers(path: &str) -> String {
     let mut inside = false;
     path.chars()
@@ -197,7 +195,8 @@ fn without_numbers(path: &str) -> String {
         .collect()
 }
 
-/// The name that is meant by a misspelt one, if one is near enough.
+/// Returns the name that a misspelled name most likely means: the nearest one, if at most a quarter of the letters, plus one,
+/// differ.
 pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = written.to_lowercase();
     let far = written.len() / 4 + 1;
@@ -208,7 +207,7 @@ pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Optio
         .map(|(_, name)| name)
 }
 
-/// How many letters must be put in, left out or exchanged to make one text of the other.
+/// Returns the Levenshtein distance between two strings.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,6 +1,6 @@
-//! The proxy of nodes: its addresses, and what is reached without it.
+//! Validates the nodes' proxy and its exceptions.
 //!
-//! An address carries a password: no text made here repeats it.
+//! A proxy URL can contain a password, so messages never quote URLs.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use super::denial::FieldDenial;
 use super::go_url;
 
 const PROXY: &str = "spec.settings.network.proxy";
-/// The most characters of an entry that a message repeats.
+/// The maximum number of characters of a noProxy entry that a message quotes.
 const LONGEST_SHOWN: usize = 64;
 
-/// Returns what is wrong with a proxy. Addresses and entries that are the same in `old` were accepted before and stay.
+/// Returns the denials for a proxy. URLs and entries that are unchanged since `old` were accepted before and stay valid.
 pub(super) fn denials(proxy: &Proxy, old: Option<&Proxy>) -> Vec<FieldDenial> {
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let mut denials = Vec::new();
@@ -62,14 +62,14 @@ pub(super) fn denials(proxy: &Proxy, old: Option<&Proxy>) -> Vec<FieldDenial> {
     denials
 }
 
-/// Whether all characters are of hosts, domains, addresses, ports and ranges. Anything else could end the line or the
-/// quotes that the entry stands in on a node.
+/// Returns true if the entry isn't empty and all its characters belong to hosts, domains, addresses, ports or ranges. On a
+/// node, other characters could end the line or the quotes around the entry.
 pub fn is_no_proxy_entry(entry: &str) -> bool {
     !entry.is_empty() && entry.bytes().all(|b| b.is_ascii_alphanumeric() || b".*:/_[]-".contains(&b))
 }
 
-/// Returns why no program would skip the proxy for an entry. Go's `httpproxy` takes whatever it cannot read for a domain, which no
-/// host is in.
+/// Returns the reason why programs would ignore a noProxy entry, or `None` if the entry works. Go's `httpproxy` treats
+/// unparseable entries as domains that never match.
 fn entry_fault(entry: &str) -> Option<&'static str> {
     const OTHER: &str = "is not a host, domain or address range";
     if !is_no_proxy_entry(entry) {

@@ -1,4 +1,4 @@
-//! Annotations and labels that ask for something: queries of releases and images, and what is not supported.
+//! Checks annotations and labels that request something: release and image queries, autoscaler bounds, and unsupported labels.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::MAX_NODES;
@@ -11,15 +11,15 @@ use crate::autoscaling::{self, BOUNDS, Bounds};
 use crate::release::query;
 use crate::release::resolution::AvailableRelease;
 
-/// Where the query of releases stands, for messages.
+/// The release query's field path in messages.
 pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";
-/// Where the query of images stands, for messages.
+/// The image query's field path in messages.
 pub(super) const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
 
-/// The number of characters of a query in a message.
+/// The maximum number of characters of a query that a message quotes.
 pub(super) const SHOWN: usize = 200;
 
-/// Queries that are new and cannot be read.
+/// Returns the denials for new or changed queries that can't be parsed.
 pub fn denials(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<FieldDenial> {
     let queries = [(TKR, annotation::RESOLVE_TKR), (OS_IMAGE, annotation::RESOLVE_OS_IMAGE)];
     queries
@@ -35,7 +35,7 @@ pub fn denials(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster
         .collect()
 }
 
-/// Bounds of pools that are new and cannot be kept.
+/// Returns the denial for new or changed autoscaler bounds that are invalid or exceed the maximum cluster size.
 pub(super) fn bounds_denial(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -58,7 +58,7 @@ pub(super) fn bounds_denial(
     Some(FieldDenial::new(format!("metadata.annotations[{key}]"), reason, remedy))
 }
 
-/// Bounds that no pool has: each names its number of replicas.
+/// Returns a warning if the bounds don't have an effect because all pools set replicas.
 pub(super) fn idle_bounds(tkc: &TanzuKubernetesCluster) -> Option<String> {
     autoscaling::bounds(tkc).ok().flatten()?;
     let pools = &tkc.spec.topology.node_pools;
@@ -70,8 +70,8 @@ pub(super) fn idle_bounds(tkc: &TanzuKubernetesCluster) -> Option<String> {
     })
 }
 
-/// A query that changes nothing because the spec names a release in full. A cluster that was moved here comes so: it is no
-/// reason to refuse it.
+/// Returns a warning if a release query doesn't have an effect because the spec names a release in full. This isn't a denial,
+/// because clusters that were moved here can contain such a query.
 pub(super) fn idle(tkc: &TanzuKubernetesCluster, chosen: &AvailableRelease) -> Option<String> {
     let text = tkc.annotations().get(annotation::RESOLVE_TKR).filter(|text| !chosen.answers(text))?;
     Some(format!(
@@ -80,7 +80,7 @@ pub(super) fn idle(tkc: &TanzuKubernetesCluster, chosen: &AvailableRelease) -> O
     ))
 }
 
-/// What a label asks for and nobody does; only who puts it on is warned.
+/// Returns a warning about a label that gcm doesn't support. Only the request that adds the label gets the warning.
 pub fn unsupported(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Option<String> {
     let asked = |tkc: &TanzuKubernetesCluster| tkc.labels().contains_key(label::RETIRE_TKC);
     (asked(new) && !old.is_some_and(asked)).then(|| {
@@ -139,7 +139,7 @@ mod tests {
             (validate(&full, None, &available), warnings(&full, &available, Timestamp::UNIX_EPOCH)),
             (vec![], vec![])
         );
-        // Named in full, and excluded by the query.
+        // The spec names the release in full, but the query excludes it.
         let named = asking(annotation::RESOLVE_TKR, "v1.34");
         assert_eq!(validate(&named, None, &available), vec![]);
         let idle = warnings(&named, &available, Timestamp::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Which nodes a change replaces: what a cluster's author learns before it happens.
+//! Predicts which nodes a change replaces, to warn the author in advance.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
@@ -8,18 +8,19 @@ use crate::spec::authentication::{has_authentication, issuers};
 use crate::spec::node_fields::{NodeField, cluster_fields, control_plane_fields, pool_fields};
 use crate::spec::release::current_version;
 
-/// A group of nodes that are all replaced.
+/// A node group in which all nodes are replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Roll {
-    /// The group: `spec.topology.controlPlane`, or a pool such as `spec.topology.nodePools[0]`.
+    /// The path of the group: `spec.topology.controlPlane`, or a pool such as `spec.topology.nodePools[0]`.
     pub field: String,
-    /// How many nodes it has and keeps, as far as its author says.
+    /// The number of nodes to replace: the smaller one of the counts before and after the change. `None` for an autoscaled
+    /// pool.
     pub nodes: Option<i32>,
-    /// The fields whose change replaces them.
+    /// The paths of the changed fields that replace the nodes.
     pub causes: Vec<String>,
 }
 
-/// The groups whose nodes are replaced when `old` becomes `new`. A pool that joins or goes is none of them.
+/// Returns the groups whose nodes are replaced when `old` becomes `new`. Added, removed and empty pools don't count.
 pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<Roll> {
     let mut shared: Vec<String> = release_cause(old, new).into_iter().collect();
     shared.extend(changed("spec", &cluster_fields(&old.spec), &cluster_fields(&new.spec)));
@@ -48,7 +49,8 @@ fn release_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> 
     (from != to).then(|| format!("the release, from {from} to {to}"))
 }
 
-/// The first issuer of a cluster that an earlier version created: its API servers have no file that could be changed in place.
+/// Returns the cause if the first issuer replaces the control plane. API servers of clusters that an earlier version of gcm
+/// created don't have a configuration file that could change in place.
 fn authentication_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
     let is_first = issuers(&old.spec).is_empty() && !issuers(&new.spec).is_empty();
     (is_first && !has_authentication(old)).then(|| {
@@ -57,13 +59,14 @@ fn authentication_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesClust
     })
 }
 
-/// The fields whose values differ and therefore replace nodes.
+/// Returns the paths of the changed fields that replace nodes. `before` and `after` contain the same fields of `group`, in the
+/// same order.
 fn changed(group: &str, before: &[NodeField], after: &[NodeField]) -> Vec<String> {
     let rows = std::iter::zip(before, after).filter(|(before, after)| before != after);
     rows.map(|(_, after)| format!("{group}.{}", after.path)).collect()
 }
 
-/// A warning for each group whose nodes a change replaces, and for pools whose nodes go.
+/// Returns a warning for each group whose nodes are replaced, and for each removed pool.
 pub fn warnings(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<String> {
     let mut warnings: Vec<String> = rolls(old, new)
         .into_iter()
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
     use crate::testing::{changed, sound};
 
-    /// What the change of one place is warned of.
+    /// Returns the warnings for one changed value.
     fn warned(pointer: &str, value: Value) -> Vec<String> {
         let old = sound();
         warnings(&old, &changed(&old, pointer, value))

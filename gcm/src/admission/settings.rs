@@ -1,4 +1,4 @@
-//! Proxy, trusted authorities and storage.
+//! Validates proxy, trusted authorities and storage settings.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::proxy;
 use crate::spec::network::network_settings;
 use crate::sync::storage_classes::first_edition;
 
-/// Returns what is wrong with the proxy and the authorities of `spec`, which was `old` before.
+/// Returns the denials for the proxy and the authorities in `spec`, given the previous spec.
 pub(super) fn denials(
     spec: &TanzuKubernetesClusterSpec,
     old: Option<&TanzuKubernetesClusterSpec>,
@@ -27,12 +27,13 @@ pub(super) fn denials(
     denials
 }
 
-/// Whether a cluster that is given `class` has `name` of it.
+/// Returns true if the namespace's `class` provides the class `name` in a workload cluster, itself or as its late-binding
+/// edition.
 fn is_edition(name: &str, class: &str) -> bool {
     class == name || class == first_edition(name)
 }
 
-/// Warnings about storage classes for the guest that are not assigned to the namespace.
+/// Returns warnings about storage classes in the cluster's settings that aren't assigned to the namespace.
 pub fn unassigned(
     spec: &TanzuKubernetesClusterSpec,
     namespace: &str,
@@ -57,7 +58,7 @@ pub fn unassigned(
         .collect()
 }
 
-/// Returns warnings about authorities, at the time `now`, and about storage classes.
+/// Returns warnings about authorities that aren't valid at the time `now`, and about the default storage class.
 pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec, now: Timestamp) -> Vec<String> {
     let trust = network_settings(spec).and_then(|network| network.trust.as_ref());
     let mut warnings: Vec<_> = trust.iter().flat_map(|trust| authorities::warnings(trust, now)).collect();

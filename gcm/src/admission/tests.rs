@@ -1,4 +1,4 @@
-//! Real manifests, and every rule once.
+//! Tests real manifests, and each rule once.
 
 mod references;
 
@@ -13,7 +13,7 @@ use super::defaults::{filled_in, missing_values, patch, with_defaults};
 use super::{path_in, validate, warnings};
 use crate::testing::{AUTHORITY, SITE_VERSIONS, available, cluster, hub, manifest, set_at, sound};
 
-/// What admission comes to: the denials as their author reads them, or the release.
+/// Returns the resolved release of a changed manifest, or the denials with the author's field names.
 fn admitted(name: &str, change: impl Fn(&mut Value)) -> Result<String, Vec<String>> {
     let (_, mut written) = manifest(name);
     change(&mut written);
@@ -94,7 +94,7 @@ fn the_same_manifest_means_the_same_in_every_version() {
     }
 }
 
-/// The denials of the sound cluster after a change to its document.
+/// Returns the denials for a valid cluster after a change to its document.
 fn denied(change: impl FnOnce(&mut Value)) -> Vec<String> {
     let mut value = serde_json::to_value(sound()).unwrap();
     change(&mut value);
@@ -114,7 +114,7 @@ const NETWORK: &str = "/spec/settings/network";
 const PODS: &str = "/spec/settings/network/pods";
 const SERVICES: &str = "/spec/settings/network/services";
 
-/// The denials of each change by its name. A change has a name, the place and the key of a field, and its new value.
+/// Returns the denials for each change. A change consists of its name, the parent path, the key, and the new value.
 fn refused(changes: Vec<(&str, &str, &str, Value)>) -> Vec<Value> {
     let refuse = |(name, parent, key, value): (&str, &str, &str, Value)| {
         let denials = denied(set(&format!("{parent}/{key}"), value));
@@ -214,7 +214,7 @@ fn certificates_and_proxies_that_are_real_are_accepted() {
     assert_eq!(denied(set("/spec/settings/network", network)), Vec::<String>::new());
 }
 
-/// The denials of a change from one document to another, after the mutating webhook.
+/// Returns the changed cluster after the mutating webhook, and the denials for the change.
 fn updated(
     before: &TanzuKubernetesCluster,
     change: impl FnOnce(&mut Value),
@@ -386,7 +386,7 @@ fn fields_are_named_as_their_author_wrote_them() {
 }
 
 proptest! {
-    /// Whatever a user writes is accepted or refused in words, and never a panic.
+    /// Validation doesn't panic on any value that a user writes.
     #[test]
     fn any_value_at_any_place_gets_an_answer(at in 0_usize..12, text in ".{0,20}", number in any::<i32>()) {
         let places = [
@@ -420,7 +420,7 @@ fn an_upgrade_over_minor_releases_is_asked_for() {
     annotations.insert(api::names::annotation::UPGRADE_IN_STEPS.to_owned(), "true".to_owned());
     new.metadata.annotations = Some(annotations);
     assert_eq!(validate(&new, Some(&old), &available).len(), 0);
-    // No way leads over a minor release of which there is none.
+    // Steps can't cross a minor release without a usable release.
     let gap: Vec<_> =
         available.iter().filter(|release| release.version.minor() != (1, 35)).cloned().collect();
     assert!(validate(&new, Some(&old), &gap)[0].to_string().contains("minor releases cannot be skipped"));

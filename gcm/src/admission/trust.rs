@@ -1,4 +1,4 @@
-//! Additional authorities need an operating system whose trust store is known.
+//! Checks that gcm knows the trust store of the node image if the cluster has additional authorities.
 
 use api::gcm::TanzuKubernetesCluster;
 use bounds::printable;
@@ -15,7 +15,8 @@ use crate::spec::release::{current_version, release_request};
 
 const FIELD: &str = "spec.settings.network.trust.additionalTrustedCAs";
 
-/// Returns the denial of authorities that new nodes would not trust. A cluster that has such nodes already only gets a warning.
+/// Returns the denial for authorities that new nodes would not trust. If the authorities are unchanged and the current nodes
+/// don't trust them either, the cluster only gets a warning.
 pub(super) fn denial(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -60,7 +61,8 @@ pub(super) fn warning(tkc: &TanzuKubernetesCluster, available: &[AvailableReleas
     ))
 }
 
-/// Returns the operating system of the image if the cluster has additional authorities and the system is not known.
+/// Returns the operating system of the image if the cluster has additional authorities and gcm doesn't know this system's trust
+/// store.
 fn unknown_system(tkc: &TanzuKubernetesCluster, image: &ReleaseImage) -> Option<String> {
     let name = image.labels.get("os-name")?;
     (is_trusting(tkc) && TrustStore::of(&image.labels).is_none()).then(|| printable(name, SHOWN))

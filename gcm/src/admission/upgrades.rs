@@ -1,4 +1,4 @@
-//! The release that an upgrade means, if its author wrote only the beginning of a name.
+//! Chooses the release for an upgrade if the author wrote only a version prefix.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use crate::release::resolution::{self, AvailableRelease};
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::spec::release::current_version;
 
-/// Returns the releases from which the one of `new` is chosen. If the request of an upgrade matches several releases and
-/// admission would refuse the newest one, only those that it accepts are returned.
+/// Returns the candidate releases for `new`. If an upgrade request matches several releases and admission would deny the
+/// newest, returns only the releases that admission accepts, unless the request doesn't match any of these.
 pub fn choices<'a>(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -46,7 +46,7 @@ mod tests {
     const SAME_PROGRAM: &str = "v1.35.1+vmware.1-vkr.1";
     const TOO_NEW: &str = "v1.36.3+vmware.1-vkr.1";
 
-    /// Releases of which one has keepalived in its image, and the others kube-vip.
+    /// Returns releases whose images contain kube-vip, except for one whose image contains keepalived.
     fn releases() -> Vec<AvailableRelease> {
         let mut releases = available(&[RUNS, SAME_PROGRAM, OTHER_PROGRAM, TOO_NEW]);
         for release in &mut releases {

@@ -1,4 +1,4 @@
-//! Which release a cluster may run, and which it may go to.
+//! Validates a cluster's release, and upgrades to other releases.
 
 use std::fmt::Write;
 
@@ -21,10 +21,11 @@ fn name(tkr: Option<&Tkr>) -> &str {
     tkr.and_then(Tkr::name).unwrap_or_default()
 }
 
-/// What the cluster's author means: what admission filled in itself gives way to what its author changes.
+/// Returns the release that the author intends. A value that the author changes takes precedence over values that admission
+/// filled in.
 ///
-/// Full version and reference are two names of one thing, and both are always written. Who changes one of them,
-/// or takes the full version away to follow the hint again, means the other to follow.
+/// The full version and the reference name the same release, and admission always sets both. If the author changes one of them,
+/// or removes the full version so that the hint applies again, the unchanged value is ignored.
 pub fn intended_request<'a>(
     new: &'a TanzuKubernetesCluster,
     old: Option<&'a TanzuKubernetesCluster>,
@@ -49,10 +50,10 @@ pub fn intended_request<'a>(
     }
 }
 
-/// True if a reference is only a prefix, and one of the release that runs.
+/// Returns true if a reference is a prefix that matches the current release.
 ///
-/// A user who applies the same manifest again sends the prefix although the full name was filled in. That is not an
-/// upgrade, even if newer releases exist now.
+/// Applying the same manifest again sends the prefix, although admission stored the full name. This isn't an upgrade request,
+/// even if newer releases match the prefix by then.
 fn runs_it(reference: &str, before: ReleaseRequest<'_>) -> bool {
     !reference.is_empty() && before.exact().is_some_and(|version| version.matches(reference))
 }
@@ -70,7 +71,7 @@ pub(super) fn denials(
             denials.extend(step(new, before.as_ref(), &candidate.version, available));
             denials.extend(pools(new, old, &candidate.version));
         }
-        // What runs already may go on running, whatever became of its release.
+        // A cluster can keep its current release, even if the release no longer exists or is incompatible.
         Err(Unresolved::Unknown { .. } | Unresolved::Incompatible { .. })
             if before.is_some() && request.exact() == before => {}
         Err(unresolved) => denials.push(unresolved_denial(&unresolved, request, available)),
@@ -103,7 +104,8 @@ fn unresolved_denial(
     FieldDenial::new(field, unresolved.to_string(), remedy)
 }
 
-/// The releases that work, written as the field wants them: a reference is to an object's name.
+/// Returns a remedy that lists the usable releases in the format of `field`: a reference contains an object name, other fields
+/// a version.
 fn works(request: ReleaseRequest<'_>, available: &[AvailableRelease], field: RequestField) -> String {
     let fit = resolution::usable_versions(available);
     if fit.is_empty() {
@@ -157,7 +159,8 @@ fn step(
     Some(FieldDenial::new(FULL, why, remedy))
 }
 
-/// A pool runs what the control plane runs. A reference that only lags behind follows by itself.
+/// Checks the releases of the pools. A pool must run the control plane's release. A reference to the previous release is
+/// accepted too, because admission updates it.
 fn pools<'a>(
     new: &'a TanzuKubernetesCluster,
     old: Option<&'a TanzuKubernetesCluster>,
@@ -181,7 +184,7 @@ fn pools<'a>(
     })
 }
 
-/// True if the reference of a pool means the release of the control plane, or the one it had before.
+/// Returns true if a pool's reference matches `version` (the requested release) or `before` (the previous one).
 pub(super) fn follows(reference: &str, version: &Version, before: Option<&Version>) -> bool {
     version.matches(reference) || before.is_some_and(|before| before.matches(reference))
 }

@@ -1,32 +1,33 @@
-//! Further disks of nodes: how many, and where they may be mounted.
+//! Validates additional node volumes: their number, size and mount paths.
 //!
-//! Clusters of before these rules keep the volumes that they have: only a group whose volumes change is asked.
+//! Only groups whose volumes change are checked, so existing clusters keep volumes that predate these rules.
 
 use api::Quantity;
 use api::gcm::parts::{Topology, Volume};
 
 use super::denial::FieldDenial;
 
-/// Places for volumes on a node's first disk controller: of 16, the image's disk has one and the controller another.
+/// The maximum number of volumes per node. The first disk controller has 16 unit numbers, of which the controller and the
+/// image's disk each use one.
 pub const MOST_VOLUMES: usize = 14;
-/// Folders of which no part can lie on a further disk: the system itself, and what lives in memory.
+/// Folders that can't be on a volume, not even in part: folders of the operating system, and in-memory file systems.
 const SYSTEM: [&str; 13] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys",
     "/usr",
 ];
-/// Further folders that a node image brings and that an empty disk would hide.
+/// Folders whose content in the node image an empty disk would hide.
 const FILLED: [&str; 6] =
     ["/opt/cni/bin", "/root", "/tmp", "/var/lib/cloud", "/var/lib/dpkg", "/var/lib/rpm"];
-/// Folders that a program wants whole: a disk for all of it, or none.
+/// Folders that can only be mounted as a whole, because one program uses the entire folder.
 const WHOLE: [&str; 2] = ["/var/lib/containerd", "/var/lib/etcd"];
-/// The largest virtual disk of vSphere, in bytes: 62 TiB.
+/// The maximum size of a vSphere virtual disk, in bytes: 62 TiB.
 const LARGEST_DISK: i128 = 62 << 40;
-/// The size below which a unit is missing, in bytes: disks are made of whole MiB.
+/// The minimum disk size in bytes. vSphere disks consist of whole MiB, so a smaller size probably lacks its unit.
 const SMALLEST_DISK: i128 = 1 << 20;
-/// No system takes a longer path.
+/// The maximum length, in bytes, of a mount path that all operating systems accept.
 const LONGEST_PATH: usize = 255;
 
-/// What is wrong with the volumes of those groups of nodes whose volumes are new.
+/// Returns the denials for node groups whose volumes changed.
 pub fn denials(new: &Topology, old: Option<&Topology>) -> Vec<FieldDenial> {
     let unchanged = |now: &Option<Vec<Volume>>, before: Option<&Option<Vec<Volume>>>| before == Some(now);
     let mut denials = Vec::new();
@@ -43,7 +44,7 @@ pub fn denials(new: &Topology, old: Option<&Topology>) -> Vec<FieldDenial> {
     denials
 }
 
-/// What is wrong with the volumes of one group of nodes.
+/// Returns the denials for the volumes of the node group at the path `field`.
 pub fn group_denials(field: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial> {
     let volumes = volumes.unwrap_or_default();
     let mut denials = Vec::new();
@@ -66,7 +67,7 @@ pub fn group_denials(field: &str, volumes: Option<&[Volume]>) -> Vec<FieldDenial
     denials
 }
 
-/// Why no disk can have that size, and what to do. What is no size at all, or none above 0, is refused elsewhere.
+/// Returns the reason and the remedy for an impossible disk size. Malformed and non-positive sizes are denied elsewhere.
 fn size_reason(size: &Quantity) -> Option<(String, String)> {
     let bytes = size.value().ok().filter(|bytes| *bytes > 0)?;
     if bytes > LARGEST_DISK {
@@ -80,7 +81,7 @@ fn size_reason(size: &Quantity) -> Option<(String, String)> {
     })
 }
 
-/// Why nothing can be mounted at that path, and what to do.
+/// Returns the reason and the remedy for an unusable mount path.
 fn path_reason(text: &str) -> Option<(String, &'static str)> {
     const USUAL: &str = "Use a path such as /var/lib/etcd, /var/lib/containerd or /data";
     let path = text.trim_end_matches('/');
@@ -103,7 +104,7 @@ fn path_reason(text: &str) -> Option<(String, &'static str)> {
     Some((format!("{text:?} would hide {system} of the node image"), USUAL))
 }
 
-/// Whether `inner` is that folder or lies in it; everything lies in the root, whose path is empty here.
+/// Returns true if `inner` is `folder` or is below it. An empty `folder` is the root and contains every path.
 fn holds(folder: &str, inner: &str) -> bool {
     inner.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

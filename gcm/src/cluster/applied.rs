@@ -9,29 +9,26 @@ use kube::ResourceExt;
 use super::facts::Facts;
 use crate::addons::engine::GuestReports;
 
-/// The objects that a reconcile has applied, as the API server returned them. After an error: the objects that were
-/// applied before the error.
+/// The objects that a reconcile has applied, as the API server returned them. After an error, contains only the objects applied
+/// before it.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
-    /// The Cluster.
     pub cluster: Option<Arc<Cluster>>,
-    /// Its infrastructure.
     pub wcp_cluster: Option<Arc<WCPCluster>>,
-    /// Its control plane.
     pub control_plane: Option<Arc<KubeadmControlPlane>>,
-    /// Its node pools.
+    /// The node pools.
     pub deployments: Vec<Arc<MachineDeployment>>,
-    /// The reports from its guest, if add-ons were requested.
+    /// The reports about the workload cluster, if add-ons were requested.
     pub guest: Option<RequestedGuest>,
 }
 
-/// The reports about a guest whose add-ons were requested. `None` before the first look at the guest.
+/// The reports about a workload cluster whose add-ons were requested, or `None` until the engine has read the workload cluster.
 #[derive(Clone, Debug)]
 pub struct RequestedGuest(pub Option<GuestReports>);
 
 impl Applied {
-    /// Returns the facts, with each applied object in place of the one that was read. Otherwise status would call a cluster
-    /// settled whose objects have just changed.
+    /// Replaces the objects in `read` by the applied ones. Otherwise the status would report a cluster as settled although its
+    /// objects have just changed.
     pub fn over(self, read: Facts) -> Facts {
         let Self { cluster, wcp_cluster, control_plane, deployments, guest } = self;
         let written = |name: &str| deployments.iter().any(|deployment| deployment.name_any() == name);

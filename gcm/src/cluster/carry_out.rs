@@ -1,4 +1,4 @@
-//! Every write of a reconcile that makes or changes a cluster.
+//! Carries out a plan: contains all writes that create or update a cluster's objects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use super::network::cluster;
 use super::node_groups::machines;
 use super::plan::{Obsolete, Plan};
 
-/// Owns the replicas of pools that were left to others.
+/// The field manager that owns a pool's replicas after the cluster's spec stops setting them.
 const REPLICAS_MANAGER: &str = "gcm/replicas";
 
-/// Notes where the cluster is made, if that is to be noted; the TanzuKubernetesCluster as it is then.
+/// Writes the origin patch, if there is one. Returns the resulting TanzuKubernetesCluster.
 pub async fn note_origin(
     tkc: &Arc<TanzuKubernetesCluster>,
     note: Option<Value>,
@@ -36,12 +36,12 @@ pub async fn note_origin(
     Ok(Arc::new(ctx.api.patch(&**tkc, note).await?))
 }
 
-/// Makes everything so: what others refer to first, what is obsolete last.
+/// Applies the plan in dependency order, and deletes obsolete objects last.
 ///
-/// The Cluster is older than its infrastructure and its control plane, which belong to it from the start: whoever waits for
-/// that need not wait for Cluster API to say so, a second or two later.
+/// The Cluster is applied before its infrastructure and control plane, so that these objects get an owner reference to the
+/// Cluster at once. Otherwise controllers would wait a second or two until Cluster API adds the reference.
 ///
-/// Returns the applied objects, also after an error.
+/// Returns the applied objects, even after an error.
 pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> (Applied, Result<(), Error>) {
     let mut applied = Applied::default();
     let outcome = Box::pin(apply_plan(plan, facts, &mut applied, ctx)).await;
@@ -86,7 +86,7 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
     remove_obsolete(obsolete, facts, ctx).await
 }
 
-/// Creates what is missing in the order that a crash leaves usable, before anything refers to it.
+/// Creates the missing Secrets before any object refers to them, in an order that leaves a usable state after a crash.
 async fn create_secrets(NewSecrets(secrets): NewSecrets, ctx: &Context) -> Result<(), Error> {
     for secret in secrets {
         match ctx.api.create(&secret).await {
@@ -114,9 +114,9 @@ async fn apply_all<K: Watchable + Serialize>(
     Ok(())
 }
 
-/// Leaves the replicas of a pool as they are to whoever decides about them from now on.
+/// Transfers the ownership of a pool's replicas to another field manager if the spec stops setting them.
 ///
-/// A field that its only owner gives up is gone, and Cluster API would fill in 1.
+/// Otherwise gcm, as the only owner, would remove the field with its server-side apply, and Cluster API would default it to 1.
 async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> Result<(), Error> {
     let live = facts.deployments.iter().find(|live| live.name_any() == intent.name_any());
     if let Some(document) = live.and_then(|live| machines::handed_over(intent, live)) {
@@ -130,8 +130,9 @@ async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> 
     Ok(())
 }
 
-/// Makes one object so, unless an object of that name belongs to somebody else. One that the cache does not show is created:
-/// a namesake that somebody has just made stays as it is, and is looked at once the cache shows it.
+/// Applies one object. Fails if an object with this name has another owner. An object that the cache doesn't contain is
+/// created, not applied: if another client has just created an object with this name, that object stays unchanged until the
+/// cache contains it and its owner can be checked.
 async fn apply<K: Watchable + Serialize>(
     intent: &K,
     kind: &KindCache<K>,
@@ -190,7 +191,7 @@ mod tests {
         cluster
     }
 
-    /// What applying a Cluster comes to that the cache does not show, and what was sent.
+    /// Applies a Cluster that the cache doesn't contain. Returns the result and the requests.
     async fn applied(
         reply: impl Fn(&Request) -> (u16, Value) + Send + Sync + 'static,
     ) -> (Result<Arc<Cluster>, Error>, Vec<Request>) {

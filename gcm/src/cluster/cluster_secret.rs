@@ -1,4 +1,4 @@
-//! Secrets that a cluster finds by its name. They are read by name, because no watch keeps Secrets, and created if they are missing.
+//! Secrets that a cluster finds by name. They aren't cached: gcm reads them by name, and creates those that don't exist.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,20 +15,20 @@ use zeroize::Zeroizing;
 use super::error::Error;
 use super::input::Input;
 
-/// The type of a Secret that has no special one.
+/// The type of a generic Secret.
 pub const OPAQUE: &str = "Opaque";
 
-/// Secrets that are created in this order.
+/// Secrets to create, in this order.
 pub struct NewSecrets(pub Vec<Secret>);
 
-/// Omits their content.
+/// Prints only the names, because the contents are secret.
 impl fmt::Debug for NewSecrets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.0.iter().map(ResourceExt::name_any)).finish()
     }
 }
 
-/// Returns a Secret that belongs to the cluster.
+/// Returns a Secret that the cluster controls.
 pub fn new_secret(input: &Input<'_>, name: &str, type_: &str, data: &[(&str, &str)]) -> Secret {
     let data = data.iter().map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())));
     Secret {
@@ -39,10 +39,10 @@ pub fn new_secret(input: &Input<'_>, name: &str, type_: &str, data: &[(&str, &st
     }
 }
 
-/// Refuses a Secret of a former cluster of this name. The garbage collector is about to delete it.
+/// Rejects a Secret with this name of a former cluster. The garbage collector is about to delete such a Secret.
 ///
 /// # Errors
-/// [`Error::Settling`].
+/// Returns [`Error::Settling`] if the Secret belongs to a former cluster or is being deleted.
 pub fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<(), Error> {
     let of_same_name = controller_of::<TanzuKubernetesCluster, Secret>(secret)
         .is_some_and(|owner| owner.name == tkc.name_any());
@@ -57,10 +57,10 @@ pub fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<
     Ok(())
 }
 
-/// Returns the text at a key, if there is one.
+/// Returns the string at a key. Returns `None` if the key is missing or its value isn't UTF-8.
 ///
 /// # Errors
-/// One with more than so many bytes.
+/// Fails if the value is longer than `most` bytes or exceeds the budget.
 pub fn text(
     secret: &Secret,
     key: &str,
@@ -79,7 +79,7 @@ pub fn text(
     Ok(String::from_utf8(bytes.0.clone()).ok().map(Zeroizing::new))
 }
 
-/// Returns the error about a Secret that cannot be used.
+/// Returns the error for a Secret that can't be used. `what` describes the fault and the remedy, and follows the Secret's name.
 pub fn wrong(secret: &Secret, what: &str) -> Error {
     let namespace = secret.namespace().unwrap_or_default();
     Error::Secret(format!("{namespace}/{} {what}", secret.name_any()))

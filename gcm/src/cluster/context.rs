@@ -1,4 +1,4 @@
-//! The context of the reconcile of clusters: the client, the caches of every kind, and flags.
+//! The context of the cluster reconciler: the client, the caches of every kind, and flags.
 
 use std::sync::Arc;
 
@@ -27,17 +27,16 @@ use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::NamespaceCaches;
 
-/// A watched kind, by the cluster its objects belong to.
+/// The cache of one kind, with an index by cluster.
 #[derive(Clone)]
 pub struct KindCache<K: Watchable> {
-    /// The objects.
     pub cache: Cache<K>,
-    /// The objects by `namespace/cluster`.
+    /// The index by `namespace/cluster`.
     pub of: Index<K>,
 }
 
 impl<K: Watchable> KindCache<K> {
-    /// Objects by the TanzuKubernetesCluster that controls them.
+    /// Indexes objects by the TanzuKubernetesCluster that controls them.
     pub fn owned(cache: Cache<K>) -> Self {
         let of = cache.index(|object| {
             let owner = controller_of::<TanzuKubernetesCluster, K>(object);
@@ -46,7 +45,7 @@ impl<K: Watchable> KindCache<K> {
         Self { cache, of }
     }
 
-    /// Objects by Cluster API's label.
+    /// Indexes objects by Cluster API's cluster name label.
     pub fn labelled(cache: Cache<K>) -> Self {
         let of = cache.index(|object| {
             let cluster = object.labels().get(label::CLUSTER_NAME);
@@ -55,14 +54,14 @@ impl<K: Watchable> KindCache<K> {
         Self { cache, of }
     }
 
-    /// The cluster's objects by name.
+    /// Returns the cluster's objects, sorted by name.
     pub fn sorted(&self, cluster: &str) -> Vec<Arc<K>> {
         let mut objects = self.of.objects(cluster);
         objects.sort_by_key(|object| object.name_any());
         objects
     }
 
-    /// The cluster's objects by name, none of them older than our own last write.
+    /// Returns the cluster's objects, sorted by name. Fails if the cache is older than gcm's own last write to one of them.
     pub fn settled(&self, cluster: &str) -> Result<Vec<Arc<K>>, StaleCache> {
         let objects = self.sorted(cluster);
         for object in &objects {
@@ -72,57 +71,45 @@ impl<K: Watchable> KindCache<K> {
     }
 }
 
-/// The context of the reconcile of clusters.
+/// The context of the cluster reconciler.
 pub struct Context {
-    /// Writes as `gcm/cluster`.
+    /// The client, with the field manager `gcm/cluster`.
     pub api: apply::Api,
-    /// Publishes Kubernetes Events about clusters.
+    /// The publisher for Kubernetes Events about clusters.
     pub events: Events,
-    /// The releases.
     pub release_cache: ReleaseCache,
-    /// The node images.
     pub os_images: Cache<OSImage>,
-    /// The programs that hold the addresses of new control planes.
+    /// The flags that decide which program holds a new control plane's address.
     pub virtual_ip: VirtualIpFlags,
-    /// When nodes are replaced.
+    /// The settings for node remediation.
     pub health: HealthFlags,
-    /// Ranges that nodes must reach outside their clusters.
+    /// Address ranges outside the clusters that nodes must reach.
     pub management: Vec<IpNet>,
-    /// The caches of the kinds a cluster is made of.
     pub kinds: ClusterCaches,
-    /// The images of nodes, which may carry add-ons.
+    /// The VirtualMachineImages for nodes, which can contain add-ons.
     pub vm_images: Cache<VirtualMachineImage>,
-    /// The ConfigMaps with bundles, by namespace.
+    /// The add-on bundles by namespace.
     pub bundles: Index<PartialObjectMeta<ConfigMap>>,
-    /// The objects that namespaces give to their clusters.
+    /// The cached objects from which namespaces provide settings to their clusters.
     pub namespaces: NamespaceCaches,
-    /// The engine that applies add-ons in guests.
+    /// The engine that applies add-ons in workload clusters.
     pub addons: Engine,
 }
 
-/// The kinds a cluster is made of.
+/// The caches of the kinds that make up a cluster.
 #[derive(Clone)]
 pub struct ClusterCaches {
-    /// Clusters.
     pub clusters: KindCache<Cluster>,
-    /// Infrastructure of clusters.
     pub wcp_clusters: KindCache<WCPCluster>,
-    /// Control planes.
     pub control_planes: KindCache<KubeadmControlPlane>,
-    /// Templates of machines.
     pub machine_templates: KindCache<WCPMachineTemplate>,
-    /// Templates of bootstrap configurations.
     pub config_templates: KindCache<KubeadmConfigTemplate>,
-    /// Node pools.
+    /// The node pools.
     pub deployments: KindCache<MachineDeployment>,
-    /// Health checks.
     pub checks: KindCache<MachineHealthCheck>,
-    /// Accounts of programs in the guest.
+    /// The service accounts for programs in workload clusters.
     pub accounts: KindCache<ProviderServiceAccount>,
-    /// Generations of node pools.
     pub sets: KindCache<MachineSet>,
-    /// Machines.
     pub machines: KindCache<Machine>,
-    /// Infrastructure of machines.
     pub wcp_machines: KindCache<WCPMachine>,
 }

@@ -1,4 +1,4 @@
-//! Taking a cluster down: Cluster first, what it stood on when it is gone, and the finalizer when nothing is left.
+//! Deletes a cluster: first the Cluster, then the objects that remain without it, and last the finalizer.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use super::error::Error;
 use super::facts::Facts;
 use super::status::remaining::{is_empty, remaining};
 
-/// The next step of taking a cluster down. Cluster API itself deletes workers before the control plane.
+/// Carries out the next deletion step, and returns [`Error::Waiting`] while objects remain. Cluster API deletes the workers
+/// before the control plane.
 pub async fn carry_out(tkc: &TanzuKubernetesCluster, facts: &Facts, ctx: &Context) -> Result<Next, Error> {
     if let Some(cluster) = &facts.cluster {
         ctx.api.delete(&**cluster).await?;

@@ -1,4 +1,4 @@
-//! Why a reconcile of a cluster did not come through.
+//! The reasons why a cluster's reconcile fails or waits.
 
 use std::time::Duration;
 
@@ -9,43 +9,44 @@ use kit::{Disposition, ReconcileError};
 
 use super::invalid::Invalid;
 
-/// When what no watch shows is looked at again.
+/// The requeue delay while waiting for changes that watches don't report.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// Why a cluster is not what it should be.
+/// The reasons why a reconcile doesn't complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its author has to change it, or a release has to appear.
+    /// The user must change the spec, or a release must become available.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Something has to end first.
+    /// A deletion must complete first. Watches report the progress of the deletion.
     #[error("{0}")]
     Waiting(String),
-    /// It is a copy from elsewhere, and its Cluster has not come yet.
+    /// The TanzuKubernetesCluster is a copy from another management cluster, and its Cluster hasn't arrived yet.
     #[error("{0}")]
     Arriving(String),
-    /// Something has to end first, and nobody says when it does.
+    /// Another operation must end first, and watches don't report its end.
     #[error("waiting for {0}")]
     Settling(String),
-    /// A Secret that the cluster finds by its name is missing, or cannot be used.
+    /// A Secret that the cluster finds by name is missing or can't be used.
     #[error("Secret {0}")]
     Secret(String),
-    /// The computation on its Secrets does not end within its limits.
+    /// Processing the cluster's Secrets exceeds the memory or time limits.
     #[error("its Secrets: {0}")]
     Exceeded(#[from] Exceeded),
-    /// Our own last write is not in the cache yet.
+    /// The cache doesn't contain gcm's own last write yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
-    /// An object of that name belongs to somebody else.
+    /// An object with this name belongs to another owner.
     #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
     Taken(String),
-    /// The API server refused or did not answer.
+    /// The API server refused the request or didn't respond.
     #[error("the API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
 
 impl Error {
-    /// Somebody else was quicker, or the cache is slow: the next reconcile, soon, knows more. Nothing went wrong.
+    /// Returns true if another client wrote first or the cache is stale. This isn't a failure: a reconcile with current data
+    /// follows soon.
     pub fn is_overtaken(&self) -> bool {
         match self {
             Self::Behind(_) => true,

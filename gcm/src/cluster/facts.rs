@@ -24,59 +24,51 @@ use crate::release::virtual_ip::VirtualIpFlags;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::sync::namespace::NamespaceFacts;
 
-/// Everything a reconcile knows of one cluster. Lists are sorted by name. Facts do not change after they were read.
+/// The facts that `gather` read for one reconcile. Lists of Cluster API objects are sorted by name. Facts are immutable.
 #[derive(Clone, Default)]
 pub struct Facts {
-    /// The programs that hold the addresses of new control planes.
+    /// The flags that decide which program holds a new control plane's address.
     pub virtual_ip: VirtualIpFlags,
-    /// When nodes are replaced.
+    /// The settings for node remediation.
     pub health: HealthFlags,
-    /// Ranges that nodes must reach outside their clusters.
+    /// Address ranges outside the cluster that nodes must reach.
     pub management: Vec<IpNet>,
-    /// When all this was read.
+    /// The time when the facts were read.
     pub now: Timestamp,
     /// The releases that resolution chooses from.
     pub available_releases: Arc<Vec<AvailableRelease>>,
-    /// The available releases, and the images of each.
+    /// The lookup for available releases and their images.
     pub releases: ReleaseLookup,
-    /// The Cluster.
     pub cluster: Option<Arc<Cluster>>,
-    /// Its infrastructure.
     pub wcp_cluster: Option<Arc<WCPCluster>>,
-    /// Its control plane.
     pub control_plane: Option<Arc<KubeadmControlPlane>>,
-    /// Templates of its machines.
     pub machine_templates: Vec<Arc<WCPMachineTemplate>>,
-    /// Templates of its workers' bootstrap configurations.
+    /// The pools' bootstrap configuration templates.
     pub config_templates: Vec<Arc<KubeadmConfigTemplate>>,
-    /// Its node pools.
+    /// The node pools.
     pub deployments: Vec<Arc<MachineDeployment>>,
-    /// Its health checks.
     pub checks: Vec<Arc<MachineHealthCheck>>,
-    /// Its accounts.
     pub accounts: Vec<Arc<ProviderServiceAccount>>,
-    /// The MachineSets of its pools.
+    /// The pools' MachineSets.
     pub sets: Vec<Arc<MachineSet>>,
-    /// Its machines.
     pub machines: Vec<Arc<Machine>>,
-    /// The infrastructure of its machines.
     pub wcp_machines: Vec<Arc<WCPMachine>>,
-    /// The ConfigMaps of its namespace that are bundles of add-ons.
+    /// The add-on bundles in the cluster's namespace.
     pub bundles: Vec<Arc<PartialObjectMeta<ConfigMap>>>,
-    /// The state of its add-ons. `None` before the engine has looked at the guest.
+    /// The add-on state. `None` until the engine has read the workload cluster.
     pub addons: Option<Arc<Vec<AddonReport>>>,
-    /// The objects that its namespace gives.
+    /// The settings that the namespace provides to its clusters.
     pub namespace: NamespaceFacts,
-    /// The state of these objects in the guest. `None` before the engine has looked at the guest.
+    /// The state of the namespace's objects in the workload cluster, or `None` until the engine has read the workload cluster.
     pub synced: Option<Arc<Vec<AddonReport>>>,
-    /// The last survey of the guest. `None` before the engine has looked at the guest.
+    /// The last survey of the workload cluster. `None` before the first one.
     pub survey: Option<Arc<GuestSurvey>>,
-    /// The version of Kubernetes that its add-ons were last looked at for.
+    /// The Kubernetes version for which `addons` were applied.
     pub addons_for: Option<String>,
 }
 
 impl Facts {
-    /// Whether its API server has answered once.
+    /// Returns true if Cluster API has reported that the workload cluster's API server answered once.
     pub fn is_initialized(&self) -> bool {
         let initialization =
             self.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
@@ -84,7 +76,7 @@ impl Facts {
     }
 }
 
-/// Releases with their images, as far as a plan may ask for them.
+/// A lookup for releases and their images in caches.
 #[derive(Clone, Default)]
 pub struct ReleaseLookup {
     release_cache: ReleaseCache,
@@ -95,7 +87,7 @@ pub struct ReleaseLookup {
 }
 
 impl ReleaseLookup {
-    /// Looks releases and images up in these caches.
+    /// Creates a lookup in these caches.
     pub fn new(
         release_cache: ReleaseCache,
         images: Cache<OSImage>,
@@ -110,12 +102,12 @@ impl ReleaseLookup {
         }
     }
 
-    /// The release that resolution chose.
+    /// Returns the release that resolution chose.
     pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<KubernetesRelease>> {
         self.release_cache.release(candidate)
     }
 
-    /// The images of a release that are there.
+    /// Returns the existing images with these names.
     pub fn images(&self, names: &[String]) -> Vec<ReleaseImage> {
         #[cfg(test)]
         if self.images.is_none() {
@@ -125,7 +117,6 @@ impl ReleaseLookup {
         names.iter().filter_map(|name| ReleaseImage::of(&*cache.get(None, name)?)).collect()
     }
 
-    /// The VirtualMachineImage of this name.
     pub fn vm_image(&self, name: &str) -> Option<Arc<VirtualMachineImage>> {
         self.vm_images.as_ref()?.get(None, name)
     }

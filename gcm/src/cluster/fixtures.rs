@@ -1,4 +1,4 @@
-//! A cluster in any state, for tests: what is planned, and what Cluster API and capw say of it.
+//! A cluster in any state, for tests: its plan, and the reports that Cluster API and capw would write.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::spec::release::release_request;
 use crate::sync;
 use crate::testing::{SITE_VERSIONS, node_image};
 
-/// A release as the simulated site has it.
+/// Returns a release like those of the simulated site.
 pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
     let kubernetes =
         version.rsplit_once("-tkg").or_else(|| version.rsplit_once("-vkr")).map_or(version, |(k, _)| k);
@@ -56,7 +56,7 @@ pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
     TanzuKubernetesRelease::new(&version.replace('+', "---"), spec)
 }
 
-/// Facts about a cluster of which nothing exists yet.
+/// Returns facts about a cluster without objects.
 pub(crate) fn nothing() -> Facts {
     let images = vec![node_image("ob-1-photon-5-amd64", &[("os-name", "photon")])];
     let facts = Facts {
@@ -66,7 +66,7 @@ pub(crate) fn nothing() -> Facts {
     with_releases(facts, release_cache(SITE_VERSIONS.map(tkr)), images)
 }
 
-/// A cache of these releases.
+/// Returns a cache with these releases.
 pub(crate) fn release_cache(releases: impl IntoIterator<Item = TanzuKubernetesRelease>) -> ReleaseCache {
     let cache = ReleaseCache::default();
     for release in releases {
@@ -75,17 +75,17 @@ pub(crate) fn release_cache(releases: impl IntoIterator<Item = TanzuKubernetesRe
     cache
 }
 
-/// The facts with these releases and images in place of theirs.
+/// Returns the facts with other releases and images.
 pub(crate) fn with_releases(facts: Facts, releases: ReleaseCache, images: Vec<ReleaseImage>) -> Facts {
     Facts { available_releases: releases.available(), releases: ReleaseLookup::of(releases, images), ..facts }
 }
 
-/// The plan for a cluster whose Secrets exist.
+/// Plans a cluster whose Secrets exist.
 pub(crate) fn plan(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Plan, Invalid> {
     super::plan::plan(tkc, facts, &login(), &Encryption::default())
 }
 
-/// The release that a cluster requests, and the first of its images.
+/// Returns the release that a cluster requests, and its first image.
 pub(crate) fn release_and_image(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
@@ -96,12 +96,12 @@ pub(crate) fn release_and_image(
     (release, image)
 }
 
-/// A login whose Secrets exist.
+/// Returns a login whose Secrets exist.
 pub(crate) fn login() -> Login {
     Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() }
 }
 
-/// The cluster as admission stores it, with what gcm notes on a new one.
+/// Returns the cluster as admission stores it, with the annotations that gcm writes to a new one.
 pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
     let features = ApiServerFeatures::OF_NEW_CLUSTER.to_owned();
     tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), features);
@@ -110,24 +110,23 @@ pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster 
     with_defaults(&tkc, None, &nothing().available_releases)
 }
 
-/// What a machine has come to.
+/// The state of one machine.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MachineFixture {
-    /// The vmStatus.
     pub vm: &'static str,
-    /// The reason and message of a WCPMachine that is not ready.
+    /// The WCPMachine's reason and message if it isn't ready.
     pub below: Option<(&'static str, &'static str)>,
-    /// `True`, `False` or `Unknown` of a node that joined.
+    /// The node's `Ready` status if it has joined: `True`, `False` or `Unknown`.
     pub node: Option<&'static str>,
 }
 
 impl MachineFixture {
-    /// A machine without a node, whose WCPMachine is not ready for this reason.
+    /// Returns a machine without a node, whose WCPMachine isn't ready for this reason.
     pub(crate) const fn unready(vm: &'static str, reason: &'static str, message: &'static str) -> Self {
         Self { vm, below: Some((reason, message)), node: None }
     }
 
-    /// A machine whose WCPMachine is ready, with the state of its node if that joined.
+    /// Returns a machine whose WCPMachine is ready. `node` is the status of its node, if the node has joined.
     pub(crate) const fn ready(node: Option<&'static str>) -> Self {
         Self { vm: "ready", below: None, node }
     }
@@ -135,11 +134,11 @@ impl MachineFixture {
 
 /// A machine whose node is ready.
 pub(crate) const READY: MachineFixture = MachineFixture::ready(Some("True"));
-/// A machine that was just asked for.
+/// A machine that was just requested.
 pub(crate) const ASKED: MachineFixture =
     MachineFixture::unready("pending", "WaitingForBootstrapData", "Waiting for bootstrap data");
 
-/// A condition as Cluster API and capw write it.
+/// Returns a condition as Cluster API and capw write it.
 pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({
         "type": type_, "status": status, "reason": reason, "message": message,
@@ -147,22 +146,22 @@ pub(crate) fn condition(type_: &str, status: &str, reason: &str, message: &str) 
     })
 }
 
-/// A cluster that Cluster API works on.
+/// A cluster, and the state that Cluster API and capw report about it.
 pub(crate) struct ClusterFixture {
     pub tkc: TanzuKubernetesCluster,
     pub plan: Plan,
-    /// Machines of the control plane, then of each pool.
+    /// The machines of the control plane, followed by those of each pool.
     pub groups: Vec<Vec<MachineFixture>>,
-    /// Whether the infrastructure is there; else why not.
+    /// The state of the infrastructure: the reason and message if it isn't ready.
     pub infrastructure: Result<(), (&'static str, &'static str)>,
-    /// Whether the first API server answers.
+    /// True if the first API server answers.
     pub initialized: bool,
-    /// How the container network is, once the first API server answers.
+    /// The container network's state, once the first API server answers.
     pub network: AddonReport,
 }
 
 impl ClusterFixture {
-    /// A cluster whose objects were just made.
+    /// Returns a cluster whose objects were just created.
     pub(crate) fn new(tkc: TanzuKubernetesCluster) -> Self {
         let tkc = stored(tkc);
         let plan = plan(&tkc, &nothing()).unwrap();
@@ -176,7 +175,7 @@ impl ClusterFixture {
         Self { tkc, plan, groups, infrastructure: Ok(()), initialized: false, network }
     }
 
-    /// A cluster of which everything is ready.
+    /// Returns a cluster in which everything is ready.
     pub(crate) fn running(tkc: TanzuKubernetesCluster) -> Self {
         let mut fixture = Self::new(tkc);
         fixture.initialized = true;
@@ -217,7 +216,7 @@ impl ClusterFixture {
         facts
     }
 
-    /// The same of a cluster whose volumes are claims: its templates are those of before.
+    /// Returns facts about a cluster whose templates have claims, as in earlier versions.
     pub(crate) fn facts_with_claims(&self) -> Facts {
         let mut facts = self.facts();
         let tkc = &self.tkc;
@@ -237,7 +236,7 @@ impl ClusterFixture {
         facts
     }
 
-    /// A guest without a storage driver and a cloud provider.
+    /// Returns a survey without storage driver and cloud provider.
     fn survey(&self) -> GuestSurvey {
         let tokens = self.plan.accounts.iter().map(|account| TokenUse {
             secret: GuestSecret {
@@ -255,7 +254,7 @@ impl ClusterFixture {
         }
     }
 
-    /// Everything that the namespace gives is in the guest.
+    /// Returns reports that all objects from the namespace are applied.
     pub(crate) fn synced(&self, facts: &Facts) -> Vec<AddonReport> {
         let report = |set: ChosenAddon| {
             let Source::Generated(generated) = &set.source else { panic!("a set of others") };
@@ -405,7 +404,7 @@ fn counts(group: &[MachineFixture]) -> Value {
     })
 }
 
-/// A Secret of the cluster's namespace.
+/// Returns a Secret in the cluster's namespace.
 pub(crate) fn secret(name: &str, data: &[(&str, &str)]) -> Secret {
     let mut secret = Secret::default();
     secret.metadata.name = Some(name.to_owned());
@@ -415,7 +414,7 @@ pub(crate) fn secret(name: &str, data: &[(&str, &str)]) -> Secret {
     secret
 }
 
-/// An object or part of one from its document.
+/// Deserializes an object, or a part of one.
 pub(crate) fn from<T: serde::de::DeserializeOwned>(mut value: Value) -> T {
     if let Some(object) = value.as_object_mut()
         && object.contains_key("metadata")

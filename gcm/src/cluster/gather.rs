@@ -1,4 +1,4 @@
-//! Every read of a reconcile from caches. Secrets are in no cache: [`super::login`] and [`super::encryption`] read them.
+//! Reads the facts for one reconcile from caches. Secrets aren't cached: [`super::login`] and [`super::encryption`] read them.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use kube::ResourceExt;
 use super::context::Context;
 use super::facts::{Facts, ReleaseLookup};
 
-/// Reads everything about one cluster.
+/// Reads the facts about one cluster. Fails if a cache is older than gcm's own last write.
 pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, StaleCache> {
     let namespace = tkc.namespace();
     let (namespace, name) = (namespace.as_deref(), tkc.name_any());
     let of = key(namespace, &name);
     let kinds = &ctx.kinds;
     let cluster = kinds.clusters.cache.current(namespace, &name)?;
-    // The machines of another's Cluster of the same name are none of ours.
+    // If a Cluster with this name belongs to another owner, ignore the machines: they belong to that Cluster.
     let others = cluster.as_deref().is_some_and(|cluster| !is_of(cluster, tkc));
     let guest = ctx.addons.reports(&of);
     Ok(Facts {
@@ -55,7 +55,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     })
 }
 
-/// Returns true if the object belongs to the TanzuKubernetesCluster of this name.
+/// Returns true if the TanzuKubernetesCluster controls the object. Owners are compared by name.
 pub fn is_of<K: Watchable>(object: &K, tkc: &TanzuKubernetesCluster) -> bool {
     controller_of::<TanzuKubernetesCluster, K>(object).is_some_and(|owner| owner.name == tkc.name_any())
 }

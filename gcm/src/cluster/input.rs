@@ -14,16 +14,15 @@ use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::network::NetworkSpec;
 
-/// The input for all objects of one cluster.
+/// The cluster, release and image from which a cluster's objects are built.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// The cluster, with its defaults filled in.
+    /// The cluster, including its defaults.
     pub tkc: &'a TanzuKubernetesCluster,
-    /// The network of the cluster.
     pub network: NetworkSpec<'a>,
-    /// The release it resolves to.
+    /// The release that the cluster resolves to.
     pub release: &'a KubernetesRelease,
-    /// The image its nodes are made from.
+    /// The node image.
     pub image: &'a ReleaseImage,
 }
 
@@ -37,22 +36,20 @@ impl<'a> Input<'a> {
         Self { tkc: cluster.tkc(), network: cluster.network(), release, image }
     }
 
-    /// The cluster's namespace.
     pub fn namespace(&self) -> String {
         self.tkc.namespace().unwrap_or_default()
     }
 
-    /// The cluster's name.
     pub fn name(&self) -> String {
         self.tkc.name_any()
     }
 
-    /// The value of its objects' release label.
+    /// Returns the value of the release label for the cluster's objects.
     pub fn release_label(&self) -> String {
         release_label(&self.release.candidate.version)
     }
 
-    /// Metadata of an object of the cluster: its name, what it belongs to, and its controller.
+    /// Returns object metadata with the cluster's namespace, the cluster name label and a controller reference.
     pub fn metadata(&self, name: &str, labels: &[(&str, &str)]) -> ObjectMeta {
         let mut all = BTreeMap::from([(label::CLUSTER_NAME.to_owned(), self.name())]);
         all.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
@@ -66,13 +63,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The value of the label that names the release of an object; a release written by hand may have a name of
-/// its own, and a version may be longer than a label.
+/// Returns the value of the release label. The value is derived from the version, because a hand-written release may have
+/// another name, and shortened, because a version can be longer than a label value.
 pub fn release_label(version: &Version) -> String {
     names::joined(&version.object_name(), "", names::MAX_MACHINE_NAME)
 }
 
-/// Returns a reference to the object of this kind and name, as contract v1beta2 has them: without version and namespace.
+/// Returns a reference as the v1beta2 contract defines it, without a version or namespace.
 pub fn reference_to<K: Resource<DynamicType = ()>>(name: &str) -> ContractReference {
     ContractReference {
         api_group: K::group(&()).into_owned(),
@@ -81,10 +78,11 @@ pub fn reference_to<K: Resource<DynamicType = ()>>(name: &str) -> ContractRefere
     }
 }
 
-/// The text that stands for the content of a spec in the name of its object: JSON with sorted keys.
+/// Returns the string from which the object name for a spec is computed: JSON with sorted keys.
 ///
-/// The text must stay as it is: another one is another name, and every machine of the cluster would be replaced.
+/// The string must not change between versions of gcm: it determines the name, and with another name, Cluster API would replace
+/// every machine.
 pub fn content_of(spec: &impl Serialize) -> String {
-    // Only a map whose keys are no texts cannot become JSON, and specs have none.
+    // Serialization fails only for maps with non-string keys, which specs don't contain.
     serde_json::to_value(spec).map(|spec| spec.to_string()).unwrap_or_default()
 }

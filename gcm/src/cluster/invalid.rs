@@ -1,40 +1,39 @@
-//! Why nothing can be planned before somebody acts.
+//! The reasons why a cluster can't be planned until a user acts.
 
 use crate::admission::denial::FieldDenial;
 use crate::release::resolution::Unresolved;
 use crate::release::version::Version;
 use crate::release::virtual_ip::NoAddressHolder;
 
-/// Why nothing can be planned before somebody acts.
+/// A reason why a cluster can't be planned until a user acts.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
-    /// The spec breaks a rule that admission checks.
+    /// The spec breaks an admission rule.
     #[error("{0}")]
     Denied(FieldDenial),
-    /// No release can be chosen.
+    /// The requested release can't be resolved.
     #[error("{0}")]
     Unresolved(Box<Unresolved>),
-    /// No release leads on to the one that is asked for.
+    /// The next minor version doesn't have a usable release, and minor versions can't be skipped.
     #[error("the cluster cannot be upgraded from {from}, because no release of Kubernetes v{}.{} can be used and minor releases cannot be skipped. Synchronise the content library so that it contains one", from.minor().0, from.minor().1 + 1)]
     NoStep {
-        /// What the control plane runs.
+        /// The version that the control plane runs.
         from: Version,
     },
-    /// Nothing can hold the control plane's address.
+    /// A program that can hold the control plane's address isn't available.
     #[error("{0}. {remedy}", remedy = NoAddressHolder::REMEDY)]
     NoAddressHolder(#[from] NoAddressHolder),
-    /// The release is there and its image is not.
+    /// The release exists, but doesn't have a matching OSImage.
     #[error("TanzuKubernetesRelease {release} has no OSImage{}. Synchronise the content library, or choose another release", query.as_ref().map(|query| format!(" that matches {query:?}")).unwrap_or_default())]
     NoImage {
-        /// The release.
         release: String,
-        /// What was asked for, where others are there.
+        /// The OS image query, if the release has images but none matches.
         query: Option<String>,
     },
 }
 
 impl Invalid {
-    /// Whether what is asked for is not there, rather than cannot be.
+    /// Returns true if the requested release doesn't exist or doesn't have any usable image.
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Unresolved(unresolved) => matches!(**unresolved, Unresolved::Unknown { .. }),

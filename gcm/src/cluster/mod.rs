@@ -1,4 +1,5 @@
-//! TanzuKubernetesCluster: from what a user asks for to Cluster API objects, and their state back up.
+//! Reconciles TanzuKubernetesClusters: plans a cluster's Cluster API objects, applies them, and reports their state in the
+//! status.
 
 pub mod applied;
 pub mod carry_out;
@@ -44,9 +45,9 @@ use pause::origin;
 use plan::Plan;
 use status::{StatusWithCause, milestones};
 
-/// Brings one cluster from what it is to what its spec says.
+/// Reconciles one TanzuKubernetesCluster.
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let facts = gather::facts(&tkc, &ctx)?; // every read from caches
+    let facts = gather::facts(&tkc, &ctx)?; // reads only caches
     if kit::is_moving(&*tkc) {
         ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         return Ok(Next::OnChange);
@@ -65,12 +66,12 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     if outcome.as_ref().is_err_and(Error::is_overtaken) {
         return outcome;
     }
-    let report = status::status(&tkc, &applied.over(facts), outcome.as_ref().err()); // thinks
-    write_status(&tkc, report, &ctx).await?; // one write, and only if it changed
+    let report = status::status(&tkc, &applied.over(facts), outcome.as_ref().err()); // pure
+    write_status(&tkc, report, &ctx).await?; // one patch, skipped if the status is unchanged
     outcome
 }
 
-/// Makes the cluster what its spec says. Returns the applied objects, also after an error.
+/// Creates or updates the cluster. Returns the applied objects, also after an error.
 async fn make(
     tkc: &Arc<TanzuKubernetesCluster>,
     facts: &Facts,
@@ -80,21 +81,22 @@ async fn make(
         Ok(prepared) => prepared,
         Err(error) => return (Applied::default(), Err(error)),
     };
-    let (applied, outcome) = carry_out::carry_out(plan, facts, ctx).await; // every write below the cluster
+    let (applied, outcome) = carry_out::carry_out(plan, facts, ctx).await; // all writes to the cluster's objects
     let usable = unusable_secret.map_or(Ok(next), |why| Err(Error::Secret(why)));
     (applied, outcome.and(usable))
 }
 
-/// The result of all reads of a reconcile that makes or changes a cluster.
+/// The plan for one reconcile, and the reconcile's result if the plan is carried out without an error.
 struct Prepared {
     plan: Plan,
-    /// When to reconcile again if nothing changes.
+    /// The next reconcile if nothing changes: when a remediation budget renews, or when the encryption Secret must be read
+    /// again.
     next: Next,
-    /// Why a Secret of a cluster that runs cannot be used. The plan is carried out nevertheless.
+    /// The reason why a running cluster's Secret can't be used. The plan is carried out nevertheless.
     unusable_secret: Option<String>,
 }
 
-/// Marks the cluster as made here, reads its Secrets, and plans it.
+/// Records that the cluster is created here, reads the cluster's Secrets, and plans its objects.
 async fn prepare(tkc: &Arc<TanzuKubernetesCluster>, facts: &Facts, ctx: &Context) -> Result<Prepared, Error> {
     let note = origin::note(tkc, facts)?;
     let tkc = &*carry_out::note_origin(tkc, note, ctx).await?;
@@ -103,14 +105,15 @@ async fn prepare(tkc: &Arc<TanzuKubernetesCluster>, facts: &Facts, ctx: &Context
     }
     let login = login::gather::gather(tkc, &ctx.api).await?;
     let encryption = encryption::gather::gather(tkc, facts, &ctx.api).await?;
-    let plan = plan::plan(tkc, facts, &login, &encryption)?; // thinks; where it is invalid, the user must act: no retry
+    let plan = plan::plan(tkc, facts, &login, &encryption)?; // pure; an invalid plan isn't retried until the user acts
     let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
     let resumes = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
     let next = resumes.into_iter().chain(encryption.next_look()).min().map_or(Next::OnChange, Next::After);
     Ok(Prepared { plan, next, unusable_secret: encryption.unusable })
 }
 
-/// Whether somebody deleted the Cluster: what Cluster API takes down is not put up again meanwhile.
+/// Returns true if a client deleted the Cluster directly. gcm doesn't recreate the Cluster until Cluster API has finished the
+/// deletion.
 fn is_cluster_deleted(facts: &Facts) -> bool {
     facts.cluster.as_ref().is_some_and(|cluster| cluster.meta().deletion_timestamp.is_some())
 }
@@ -142,7 +145,7 @@ async fn write_status(
             }
         }
         Ok(false) => {}
-        // The finalizer went, and the object with it.
+        // Removing the finalizer has deleted the object.
         Err(error) if kit::apply::is_gone(&error) => {}
         Err(error) => return Err(error.into()),
     }

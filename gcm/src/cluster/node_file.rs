@@ -1,20 +1,19 @@
-//! A file that a node gets before kubeadm runs.
+//! Files that are written to a node before kubeadm runs.
 
 use std::fmt;
 
 use api::capi::KubeadmConfigSpecFiles as ConfigFile;
 
-/// Who has the files of a node.
+/// The owner and group of a node's files.
 const FILE_OWNER: &str = "root:root";
 
-/// A file that a node gets before kubeadm runs. `Debug` prints no content: a proxy's password is in one.
+/// A file that is written to a node before kubeadm runs. `Debug` omits the content, which can contain a proxy password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeFile {
-    /// Its absolute path.
+    /// The absolute path.
     pub path: String,
-    /// Its permissions, octal.
+    /// The permissions in octal.
     pub permissions: &'static str,
-    /// What is in it.
     pub content: String,
 }
 

@@ -1,4 +1,4 @@
-//! Computes the objects of a cluster, and which existing ones are obsolete.
+//! Plans a cluster's objects, and finds existing objects that are obsolete.
 
 use std::collections::BTreeSet;
 
@@ -31,38 +31,32 @@ use crate::addons::engine::WantedAddons;
 use crate::release::virtual_ip::choose_holder;
 use crate::release::{KubernetesRelease, ReleaseImage};
 
-/// The objects of a cluster, in the order in which they are made, and those to be removed.
+/// The objects to create or update for a cluster, and the obsolete objects to delete.
 #[derive(Debug)]
 pub struct Plan {
-    /// The Secrets of its login and its encryption that do not exist yet.
+    /// The missing Secrets for node login and encryption.
     pub new_secrets: NewSecrets,
-    /// The templates of machines.
     pub machine_templates: Vec<WCPMachineTemplate>,
-    /// The templates of workers' bootstrap configurations.
+    /// The pools' bootstrap configuration templates.
     pub config_templates: Vec<KubeadmConfigTemplate>,
-    /// The Cluster's infrastructure.
     pub wcp_cluster: WCPCluster,
-    /// The control plane.
     pub control_plane: KubeadmControlPlane,
-    /// The Cluster.
     pub cluster: Cluster,
     /// The node pools.
     pub deployments: Vec<MachineDeployment>,
-    /// The health checks.
     pub checks: Vec<MachineHealthCheck>,
-    /// The accounts of programs in the guest.
+    /// The service accounts for programs in the workload cluster.
     pub accounts: Vec<ProviderServiceAccount>,
-    /// What the guest is to have, once its API server answers.
+    /// The add-ons to apply, once the workload cluster's API server has answered.
     pub addons: Option<WantedAddons>,
-    /// What nothing needs any more.
     pub obsolete: Obsolete,
 }
 
 impl Plan {
-    /// Returns the objects in the order in which they are applied, without the Secrets, whose contents stay secret.
+    /// Returns the objects in apply order, as JSON. Secrets are omitted to keep their contents secret.
     ///
     /// # Errors
-    /// An object cannot be written as JSON.
+    /// Fails if an object can't be serialized as JSON.
     pub fn documents(&self) -> serde_json::Result<Vec<Value>> {
         let Self {
             new_secrets: _,
@@ -88,22 +82,21 @@ fn json_of<K: Serialize>(objects: &[K]) -> serde_json::Result<Vec<Value>> {
     objects.iter().map(to_value).collect()
 }
 
-/// Names of objects that belong to the cluster and that nothing needs any more.
+/// The names of the cluster's obsolete objects.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Obsolete {
-    /// MachineDeployments of pools that were removed.
+    /// MachineDeployments for removed pools.
     pub deployments: BTreeSet<String>,
-    /// Their health checks.
+    /// Health checks for removed pools.
     pub checks: BTreeSet<String>,
-    /// Templates that no machine was made from.
+    /// Machine templates that aren't used by a group, MachineSet or machine.
     pub machine_templates: BTreeSet<String>,
-    /// Templates that no MachineSet names.
+    /// Bootstrap configuration templates that aren't used by a MachineDeployment or MachineSet.
     pub config_templates: BTreeSet<String>,
-    /// Accounts.
     pub accounts: BTreeSet<String>,
 }
 
-/// The plan for one cluster.
+/// Plans a cluster's objects.
 pub fn plan(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
@@ -132,7 +125,8 @@ pub fn plan(
     Ok(plan)
 }
 
-/// What holds the control plane's address: chosen for a new one, and kept by one that is there.
+/// Returns the virtual IP setup. For a new control plane, the flags and the node image decide which program holds the address.
+/// An existing control plane keeps its program, and gets the image for its next release unless the upgrade waits.
 fn virtual_ip(
     facts: &Facts,
     release: &KubernetesRelease,
@@ -181,7 +175,7 @@ fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTre
     objects.into_iter().map(ResourceExt::name_any).collect()
 }
 
-/// Templates outlive their successors until the last machine made from them is gone.
+/// Finds the obsolete objects. A template is kept until the last machine created from it is gone.
 fn obsolete(plan: &Plan, facts: &Facts) -> Obsolete {
     let mut machine_templates = names(&plan.machine_templates);
     let mut config_templates = names(&plan.config_templates);

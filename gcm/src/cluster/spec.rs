@@ -1,4 +1,4 @@
-//! A cluster that objects can be planned for.
+//! Validates a cluster before its objects are planned.
 
 use api::gcm::TanzuKubernetesCluster;
 
@@ -9,33 +9,34 @@ use crate::admission::denial::FieldDenial;
 use crate::admission::{self, Installation};
 use crate::spec::network::NetworkSpec;
 
-/// A TanzuKubernetesCluster with its defaults, which breaks no rule that planning needs. Objects are made only from this type.
+/// A TanzuKubernetesCluster, including its defaults, that satisfies all rules that planning depends on. Objects are built only
+/// from this type.
 pub struct ValidatedCluster(TanzuKubernetesCluster);
 
 impl ValidatedCluster {
-    /// Validates a cluster with the functions of admission. A cluster that exists is checked only for text that its nodes would
-    /// run.
+    /// Validates a cluster with the admission rules. An existing cluster is only checked for strings that its nodes would
+    /// execute.
     pub fn validate(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Self, Invalid> {
         let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
-        // What runs may stay: only the rules that the objects themselves need are asked again.
+        // An existing cluster may violate rules that were added later. Only the rules that its objects depend on are checked
+        // again.
         if facts.cluster.is_none()
             && let Some(denial) = denials(&tkc, facts).into_iter().next()
         {
             return Err(Invalid::Denied(denial));
         }
-        // No node is made of what it would run instead of reading it, whatever runs already.
+        // Checked for existing clusters too, because a node would execute such strings.
         if let Some(denial) = admission::node_text::denials(&tkc.spec).into_iter().next() {
             return Err(Invalid::Denied(denial));
         }
         Ok(Self(tkc))
     }
 
-    /// The cluster, with its defaults.
+    /// Returns the cluster with its defaults.
     pub fn tkc(&self) -> &TanzuKubernetesCluster {
         &self.0
     }
 
-    /// Its network.
     pub fn network(&self) -> NetworkSpec<'_> {
         NetworkSpec::read(&self.0.spec)
     }
@@ -49,7 +50,8 @@ fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
         virtual_ip: Some(&facts.virtual_ip),
     };
     let mut denials = admission::validate_with(tkc, None, &installation);
-    // Admission lets those by that bear our finalizer, since they may run elsewhere; anybody may write it.
+    // Admission accepts overlaps for clusters with gcm's finalizer, because they may be running clusters that were moved here.
+    // But anyone can set the finalizer.
     denials.extend(admission::overlap::denials(&tkc.spec, &facts.management));
     denials
 }

@@ -1,4 +1,4 @@
-//! From a cluster to its objects, and from its objects' state to its own.
+//! Tests the path from a cluster to its objects, and from their state to its status.
 
 mod accounts;
 mod changes;
@@ -34,7 +34,7 @@ use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
 
-/// The test-cluster of the seeds, with a hint that can be met.
+/// Returns the seeds' test-cluster, with a version hint that can be resolved.
 fn seed() -> TanzuKubernetesCluster {
     let (_, mut written) = manifest("seed-test-cluster.yaml");
     written["spec"]["distribution"]["version"] = json!("v1.33");
@@ -97,7 +97,7 @@ fn the_objects_of_a_cluster_with_pools() {
     insta::assert_yaml_snapshot!(documents(&plan));
 }
 
-/// Every field of the documents in `objects` is one that the generated types know: nothing was dropped.
+/// Checks that the generated types know every field in `objects`.
 #[test]
 fn cluster_api_knows_every_field() {
     use super::flags::health::HealthFlags;
@@ -180,7 +180,7 @@ fn what_changes_gets_new_templates_and_the_old_ones_wait_for_their_machines() {
     assert_ne!(before, after);
     assert_eq!(next.machine_templates[0].name_any(), fixture.plan.machine_templates[0].name_any());
     assert_eq!(next.obsolete, Obsolete::default());
-    // The MachineDeployment has moved on; its old MachineSet has not.
+    // The MachineDeployment uses new templates. Its old MachineSet doesn't.
     facts.deployments = next.deployments.iter().cloned().map(std::sync::Arc::new).collect();
     assert_eq!(plan(&tkc, &facts).unwrap().obsolete, Obsolete::default());
     facts.sets.clear();
@@ -220,7 +220,8 @@ fn what_cannot_be_planned_says_why() {
     assert!(matches!(plan(&stored(sound()), &facts), Err(Invalid::NoImage { .. })));
 }
 
-/// To admission, a cluster with our finalizer was moved here; nothing is made of a spec that a new cluster may not have.
+/// Admission assumes that a cluster with gcm's finalizer was moved here. Planning still rejects a spec that isn't allowed for a
+/// new cluster.
 #[test]
 fn a_range_of_management_is_given_to_no_cluster_that_does_not_run() {
     let facts = Facts { management: vec!["192.168.0.0/24".parse().unwrap()], ..nothing() };
@@ -288,7 +289,7 @@ fn the_first_cause_is_copied_up() {
     insta::assert_yaml_snapshot!(table);
 }
 
-/// What can't be made comes before what waits for something else, whichever Machine is first.
+/// A failure takes precedence over a waiting Machine, regardless of their order.
 #[test]
 fn the_gravest_cause_among_machines_is_copied_up() {
     const FOLLOWS: MachineFixture =
@@ -302,7 +303,7 @@ fn the_gravest_cause_among_machines_is_copied_up() {
     assert!(copied(vec![NO_CLASS, NO_MEMORY]).contains("VirtualMachineClass small is not there"));
 }
 
-/// A node that is silent in an outage is silent because of it.
+/// A node that stops reporting during an outage does so because of the outage.
 #[test]
 fn a_vm_that_vcenter_does_not_reach_explains_a_node_that_is_not_ready() {
     let mut fixture = ClusterFixture::running(sound());
@@ -330,7 +331,7 @@ fn phases_follow_what_machines_do() {
     let at = |fixture: &ClusterFixture| shown(fixture).phase.unwrap();
     assert_eq!(at(&fixture), phase::RUNNING);
     fixture.tkc.status = Some(shown(&fixture));
-    // The spec was changed, and nothing below knows yet.
+    // The spec has changed, but the objects haven't yet.
     fixture.tkc.spec.topology.node_pools[0].replicas = Some(2);
     assert_eq!(at(&fixture), phase::UPDATING);
     fixture.tkc.spec.topology.node_pools[0].replicas = Some(1);
@@ -401,7 +402,7 @@ fn milestones_are_reported_once_and_in_order() {
     insta::assert_yaml_snapshot!(notes);
 }
 
-/// Cluster API's older conditions may lack a reason; such a Cluster must still be read.
+/// Older Cluster API conditions may lack a reason. Such a Cluster must still be readable.
 #[test]
 fn a_cluster_with_sparse_conditions_is_read() {
     let cluster: Cluster = from(json!({

@@ -2,14 +2,14 @@
 //!
 //! | gate | waits until | meanwhile |
 //! |---|---|---|
-//! | `check_oldest_pool` | every pool runs a version that the next API server supports | pools go to the release of the control plane |
-//! | `check_settled` | the control plane runs its release on all its machines, before it goes to the next minor release | everything stays |
-//! | `check_addons` | the add-ons of the next release are applied | the control plane stays |
-//! | `choose_step` | the control plane goes to the release that the cluster requests | pools stay |
-//! | `check_control_plane` | every machine of the control plane has the version of that release | pools stay |
+//! | `check_oldest_pool` | every pool runs a version that the next API server supports | pools go to the control plane's release |
+//! | `check_settled` | all control plane machines run their release, before the next minor release | the whole cluster keeps its release |
+//! | `check_addons` | the next release's add-ons are applied | the control plane keeps its release |
+//! | `choose_step` | the control plane's next release is the requested one | pools keep their release |
+//! | `check_control_plane` | every control plane machine has that release's version | pools keep their release |
 //!
-//! Kubernetes lets an API server be one minor release newer at a time, and a kubelet be three older than it. So over several
-//! minor releases the control plane takes one after the other, and pools follow at the end.
+//! Kubernetes allows API servers to differ by one minor release, and a kubelet to be up to three minor releases older than an
+//! API server. The control plane is therefore upgraded one minor release at a time, and pools follow at the end.
 
 pub mod present;
 
@@ -29,28 +29,28 @@ use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::release::{current_version, release_request};
 
-/// So many minor releases a kubelet may be older than an API server.
+/// The maximum number of minor releases by which a kubelet may be older than an API server.
 const SKEW: u64 = 3;
 
-/// The result of a gate.
+/// A gate's result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Gate {
-    /// The upgrade goes on.
+    /// The upgrade continues.
     Continue,
-    /// The upgrade waits here.
+    /// The upgrade waits at this gate.
     Waiting(WaitReason),
 }
 
 /// The reason why an upgrade waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WaitReason {
-    /// A pool runs a version that the next API server does not support.
+    /// A pool runs a version that the next API server doesn't support.
     OldPool,
-    /// A machine of the control plane is missing, not ready, or of an older version.
+    /// A control plane machine is missing, not ready, or too old.
     ControlPlane,
-    /// The add-ons of the next release are not applied.
+    /// The next release's add-ons aren't applied yet.
     Addons,
-    /// The control plane goes on to another release.
+    /// The control plane must be upgraded to a later release first.
     LaterRelease,
 }
 
@@ -59,7 +59,7 @@ impl Gate {
         if waits { Self::Waiting(reason) } else { Self::Continue }
     }
 
-    /// Returns this gate if the upgrade waits at it, otherwise the next one.
+    /// Returns this gate if the upgrade waits at it, or otherwise the result of `next`.
     fn then(self, next: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Continue => next(),
@@ -67,34 +67,30 @@ impl Gate {
         }
     }
 
-    /// Whether the upgrade waits here.
+    /// Returns true if the upgrade waits at this gate.
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::Waiting(_))
     }
 }
 
-/// The release that the objects of a cluster are made for, and which groups of nodes go to it.
+/// The release for which a cluster's objects are built, and the gates that decide which node groups are upgraded to it.
 #[derive(Debug)]
 pub struct Target {
-    /// The release.
     pub release: KubernetesRelease,
-    /// The image of its nodes.
+    /// The node image.
     pub image: ReleaseImage,
-    /// Which groups go to it.
     pub gates: Gates,
 }
 
-/// The gate of each part of a cluster. A part that waits keeps its release.
+/// The gate for each part of a cluster. A part that waits keeps its release.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Gates {
-    /// The control plane.
     pub control_plane: Gate,
-    /// The pools.
     pub pools: Gate,
 }
 
-/// Returns the release that the cluster requests, or the next one on the way to it, with its image. If the requested release is
-/// gone, returns the one that the cluster runs.
+/// Returns the release that the cluster requests, or the next release on the way to it, with the node image. If the requested
+/// release or its images don't exist anymore, returns the release that the cluster runs.
 pub fn choose_target(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Target, Invalid> {
     let (release, image, last_step) = match choose_release(tkc, facts) {
         Ok(chosen) => chosen,
@@ -130,27 +126,28 @@ fn choose_release(
     Ok(((*release).clone(), image.clone(), last_step))
 }
 
-/// The release that the cluster runs already: one that was taken out of use still serves those who have it.
+/// Returns the requested release if the control plane's label already names that release. A release that was taken out of use
+/// remains available to clusters that run it.
 fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AvailableRelease> {
     let version = current_version(tkc)?;
     let runs = facts.control_plane.as_ref()?.labels().get(label::TKR)? == &release_label(&version);
     facts.available_releases.iter().find(|candidate| runs && candidate.version == version)
 }
 
-/// Where a cluster goes next.
+/// The next step of an upgrade.
 #[derive(Debug, PartialEq)]
 struct Step<'f> {
-    /// The release.
     release: &'f AvailableRelease,
-    /// The gate of the pools: they wait while the control plane goes on to another release.
+    /// The gate for the pools. They wait while the control plane continues to another release.
     last_step: Gate,
 }
 
-/// Returns the next step to `wanted`. A machine that joins reads its release from the cluster, and contains the container images of
-/// its own release only. So the control plane goes to the next minor release when all its machines have joined.
+/// Returns the next step to `wanted`. A joining machine reads the release from the cluster, but only contains the container
+/// images of its own release. All control plane machines must therefore have joined before the next minor release.
 ///
 /// # Errors
-/// No release of the next minor version can be used, or the release that the control plane goes to was deleted.
+/// Fails if the next minor version doesn't have a usable release, or if the release to which the control plane is being
+/// upgraded was deleted.
 fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Invalid> {
     let last = Step { release: wanted, last_step: Gate::Continue };
     let Some(live) = &facts.control_plane else { return Ok(last) };
@@ -180,13 +177,13 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     step.map(|release| Step { release, last_step: later }).ok_or(Invalid::NoStep { from: runs })
 }
 
-/// Waits while a pool is too old for the next API server. That pool is upgraded first.
+/// Waits while a pool is too old for the API server of the minor release after `minor`. Such a pool is upgraded first.
 fn check_oldest_pool(minor: u64, facts: &Facts) -> Gate {
     let too_old = oldest_pool(facts).is_some_and(|oldest| minor + 1 > oldest + SKEW);
     Gate::waits_if(too_old, WaitReason::OldPool)
 }
 
-/// The minor release of the oldest machine of a pool.
+/// Returns the oldest minor release among worker machines and pools, or `None` without workers.
 fn oldest_pool(facts: &Facts) -> Option<u64> {
     let workers =
         facts.machines.iter().filter(|machine| !machine.labels().contains_key(label::CONTROL_PLANE));
@@ -196,7 +193,7 @@ fn oldest_pool(facts: &Facts) -> Option<u64> {
     machines.chain(pools).filter_map(minor).min()
 }
 
-/// Waits until the control plane runs the release in its spec.
+/// Waits until all control plane machines are ready and run the version in the spec.
 fn check_settled(live: &KubeadmControlPlane) -> Gate {
     let reached =
         live.status.as_ref().is_some_and(|status| status.version.as_ref() == Some(&live.spec.version))
@@ -204,8 +201,8 @@ fn check_settled(live: &KubeadmControlPlane) -> Gate {
     Gate::waits_if(!reached, WaitReason::ControlPlane)
 }
 
-/// Waits until the add-ons of the next version are applied. They must exist before the upgrade, and an add-on that cannot be
-/// applied must be found before a node is replaced.
+/// Waits until the add-ons for the next version are applied without a failure. The add-ons must exist before the upgrade, and a
+/// broken add-on must be detected before a node is replaced. A control plane that isn't initialized doesn't wait.
 fn check_addons(kubernetes: &str, facts: &Facts) -> Gate {
     let Some(live) = &facts.control_plane else { return Gate::Continue };
     let failed =
@@ -216,7 +213,7 @@ fn check_addons(kubernetes: &str, facts: &Facts) -> Gate {
     Gate::waits_if(waits, WaitReason::Addons)
 }
 
-/// Waits until every machine of the control plane has this version: no kubelet may be newer than an API server.
+/// Waits until every control plane machine has this version, because a kubelet must not be newer than an API server.
 fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
     let Some(live) = &facts.control_plane else { return Gate::Continue };
     let oldest = live.status.as_ref().and_then(|status| status.version.as_deref());
@@ -224,8 +221,8 @@ fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
     Gate::waits_if(behind, WaitReason::ControlPlane)
 }
 
-/// Returns true if the label of the control plane names the release that the cluster requests. The label changes after the gates
-/// of the control plane let the upgrade through.
+/// Returns true if the control plane's label names the release that the cluster requests, or if either is unknown. The label
+/// changes when the control plane gates are open.
 pub fn is_control_plane_sent(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let wanted = current_version(tkc).map(|version| release_label(&version));
     let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));
@@ -243,7 +240,8 @@ mod tests {
     const V33: &str = "v1.33.1+vmware.1-fips-vkr.2";
     const V34: &str = "v1.34.2+vmware.1-vkr.1";
 
-    /// Facts about a control plane that is to run one version, of which the oldest machine runs another, and of pools.
+    /// Returns facts about a control plane whose version is `spec` and whose oldest machine has the version `oldest`, and about
+    /// pools with the version `pools`.
     fn at(spec: &str, oldest: &str, pools: &str) -> Facts {
         let kubernetes = |text: &str| {
             text.rsplit_once("-fips-vkr").or(text.rsplit_once("-vkr")).map(|(k, _)| k.to_owned())

@@ -1,4 +1,4 @@
-//! All releases, read once when they change and not once per question.
+//! Caches all releases, so that they are parsed once per change instead of once per lookup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::kubernetes_release::KubernetesRelease;
 use super::node_image::ReleaseImage;
 use super::resolution::AvailableRelease;
 
-/// The releases as the watch last showed them. Clones share one cache.
+/// The releases and images that the watches last delivered. Clones share one cache.
 #[derive(Clone, Default)]
 pub struct ReleaseCache(Arc<RwLock<State>>);
 
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl ReleaseCache {
-    /// A cache that follows the watches of releases and of their images.
+    /// Returns a cache that follows the release and OSImage watches.
     pub fn following(cache: &Cache<TanzuKubernetesRelease>, images: &Cache<OSImage>) -> Self {
         let release_cache = Self::default();
         let followed = release_cache.clone();
@@ -59,12 +59,12 @@ impl ReleaseCache {
         state.list();
     }
 
-    /// What resolution chooses from.
+    /// Returns the releases that resolution can choose from.
     pub fn available(&self) -> Arc<Vec<AvailableRelease>> {
         Arc::clone(&self.0.read().available)
     }
 
-    /// The release that resolution chose.
+    /// Returns the release that resolution chose, or `None` if it has changed or is gone.
     pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<KubernetesRelease>> {
         let state = self.0.read();
         let is_it = |release: &&Arc<KubernetesRelease>| {
@@ -77,7 +77,7 @@ impl ReleaseCache {
 }
 
 impl State {
-    /// Lists the releases anew, each with its images.
+    /// Rebuilds the list of available releases, with their images.
     fn list(&mut self) {
         let with_images = |release: &Arc<KubernetesRelease>| {
             let is_known = |name: &&String| self.images.contains_key(*name);

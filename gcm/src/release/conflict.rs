@@ -1,7 +1,7 @@
-//! Images of one release that say different things of it.
+//! Detects images that describe the same release differently.
 //!
-//! Nobody can know which of them is right, and what a release says reaches every control plane that runs it. So what
-//! it says once stays, and an administrator decides.
+//! gcm can't know which image is right, and the facts about a release reach every control plane that runs it. A release
+//! therefore keeps its first facts, and an administrator decides.
 
 use api::gcm::TanzuKubernetesRelease;
 use api::gcm::release::{KubernetesSpec, LocalReference};
@@ -10,41 +10,41 @@ use serde_json::{Value, json};
 
 use super::image::CarriedRelease;
 
-/// How many differences a message lists.
+/// The maximum number of differences in a message.
 const LISTED: usize = 3;
-/// How much of a value a message shows.
+/// The maximum length of a value in a message, in characters.
 const SHOWN: usize = 120;
 
-/// What a release says of itself.
+/// The facts about a release that all its images must agree on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReleaseFacts {
-    /// The versions of its parts.
+    /// The Kubernetes and component versions.
     pub kubernetes: KubernetesSpec,
-    /// The packages clusters are made with.
+    /// The bootstrap packages.
     pub packages: Vec<LocalReference>,
 }
 
 impl ReleaseFacts {
-    /// What an image says of its release.
+    /// Returns the facts that an image contains.
     pub fn of(carried: &CarriedRelease) -> Self {
         Self { kubernetes: carried.kubernetes.clone(), packages: carried.packages.clone() }
     }
 }
 
-/// What the release says already; one that never had an image says nothing.
+/// Returns the established facts of a release, or `None` if the release has never had an image.
 pub fn established(live: Option<&TanzuKubernetesRelease>) -> Option<ReleaseFacts> {
     let spec = &live.filter(|live| !live.spec.os_images.is_empty())?.spec;
     Some(ReleaseFacts { kubernetes: spec.kubernetes.clone(), packages: spec.bootstrap_packages.clone() })
 }
 
-/// What all images say; nothing if they disagree.
+/// Returns the facts that all images agree on, or `None` if they disagree.
 pub fn agreed(images: &[(String, CarriedRelease)]) -> Option<ReleaseFacts> {
     let mut facts = images.iter().map(|(_, carried)| ReleaseFacts::of(carried));
     let first = facts.next()?;
     facts.all(|other| other == first).then_some(first)
 }
 
-/// Which images disagree about the release, in what, and what to do; nothing if they agree.
+/// Describes a disagreement between images, and the remedy. Returns `None` if all agree.
 pub fn explain(images: &[(String, CarriedRelease)], live: Option<&TanzuKubernetesRelease>) -> Option<String> {
     let mut images: Vec<_> =
         images.iter().map(|(name, carried)| (name.as_str(), ReleaseFacts::of(carried))).collect();
@@ -79,7 +79,7 @@ fn image_named(name: &str) -> String {
     format!("VirtualMachineImage {name}")
 }
 
-/// Where the facts differ, with both values.
+/// Returns the paths at which the facts differ, as triples of path, value in `one` and value in `two`.
 fn differences(one: &ReleaseFacts, two: &ReleaseFacts) -> Vec<(String, String, String)> {
     let value =
         |facts: &ReleaseFacts| json!({ "kubernetes": facts.kubernetes, "bootstrapPackages": facts.packages });

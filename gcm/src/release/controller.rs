@@ -1,4 +1,4 @@
-//! Keeps OSImages and TanzuKubernetesReleases as the images say.
+//! Reconciles OSImages and TanzuKubernetesReleases with the node images.
 
 use std::sync::Arc;
 
@@ -25,31 +25,31 @@ use super::node_image::ReleaseImage;
 use super::resolution::AvailableRelease;
 use super::{conflict, plan, status};
 
-/// What the controllers of releases work with.
+/// The state that the release controllers share.
 pub struct Context {
     api: apply::Api,
     images: Cache<VirtualMachineImage>,
     os_images: Cache<OSImage>,
     releases: Cache<TanzuKubernetesRelease>,
-    /// Images by the name of the release they carry.
+    /// VirtualMachineImages by the name of the release that they contain.
     carriers: Index<VirtualMachineImage>,
     release_cache: ReleaseCache,
     events: Events,
 }
 
-/// Why a reconcile did not come through.
+/// The reasons why a reconcile fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The image cannot be read: somebody has to mend it.
+    /// The image can't be parsed. An administrator must correct it.
     #[error(transparent)]
     Unreadable(#[from] image::Unreadable),
     /// Reading the image took too long.
     #[error("the add-ons of the image cannot be read: {0}")]
     Late(#[from] Exceeded),
-    /// Our own last write is not in the cache yet.
+    /// The cache doesn't contain gcm's own last write yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
-    /// The API server refused or did not answer.
+    /// The API server refused the request or didn't respond.
     #[error("the API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
 }
@@ -74,7 +74,7 @@ impl ReconcileError for Error {
     }
 }
 
-/// The name of the release an image carries, if it carries one.
+/// Returns the name of the release that an image contains.
 fn release_name(image: &VirtualMachineImage) -> Option<String> {
     image::carried(image)?.ok().map(|carried| carried.version.object_name())
 }
@@ -83,7 +83,7 @@ fn is_ours<K: Resource>(object: &K) -> bool {
     object.labels().get(MANAGED_BY.0).is_some_and(|by| by == MANAGED_BY.1)
 }
 
-/// Runs the three controllers until the program ends.
+/// Runs the three controllers until shutdown.
 pub async fn run(
     started: &Runtime,
     images: &Cache<VirtualMachineImage>,
@@ -93,7 +93,7 @@ pub async fn run(
 ) {
     let carriers = images.index(|image| release_name(image).into_iter().collect());
     let users = releases.index(|tkr| tkr.spec.os_images.iter().map(|image| image.name.clone()).collect());
-    // One name per list, so that a change of any release reaches all that may list it as an update.
+    // Index all releases under one key, because any of them can list a changed release as an update.
     let everyone = releases.index(|_| vec![String::new()]);
     let ctx = Arc::new(Context {
         api: apply::Api::new(started, "gcm/release"),
@@ -106,7 +106,7 @@ pub async fn run(
     });
     let by_image = Controller::new("image", started, images)
         .owns(os_images)
-        // What somebody deleted is there again as long as an image carries it.
+        // Recreate a deleted release if images still contain it.
         .watches_changes(releases, move |change| match (&change.old, &change.new) {
             (Some(gone), None) => carriers.refs(&gone.name_any()),
             _ => Vec::new(),
@@ -148,7 +148,7 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
     if live.as_deref().is_none_or(is_ours) {
         let networks = CarriedNetworks::of(&image, &carried.version).await?;
         let intent = plan::os_image(&image, &carried, &networks);
-        // A mark that is over is taken off, even one that an earlier process wrote.
+        // Apply again to remove outdated annotations, even those that an earlier process wrote.
         let marks = [annotation::INCOMPATIBLE_REASON, annotation::UNUSABLE_CONTAINER_NETWORKS];
         let marked = |image: &OSImage| marks.map(|mark| image.annotations().get(mark).cloned());
         let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
@@ -157,7 +157,7 @@ async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> 
     apply_release(&carried.version.object_name(), &ctx).await
 }
 
-/// An image that is for no release has no OSImage of ours, and stands in no release of ours.
+/// Deletes gcm's OSImage for an image that must not become a release. Other OSImages are kept.
 async fn exclude_image(
     image: &VirtualMachineImage,
     os_image: Option<&OSImage>,
@@ -172,7 +172,8 @@ async fn exclude_image(
     Ok(Next::OnChange)
 }
 
-/// Brings the release of this name to what the images that carry it say; one that nobody carries goes.
+/// Applies the release with this name from its images, or deletes a release whose images are gone. Releases that gcm doesn't
+/// manage are kept.
 async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
     let live = ctx.releases.current(None, name)?;
     if !live.as_deref().is_none_or(is_ours) {
@@ -180,7 +181,7 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
     }
     match (plan::release(&carrying_images(name, ctx), live.as_deref()), &live) {
         (Some(intent), live) => {
-            // A conflict that is over is taken off, whatever else is so already; so is what an image that is gone wrote.
+            // Apply again to remove an outdated conflict label or reason, even if the object is otherwise unchanged.
             let marked = |tkr: &TanzuKubernetesRelease| {
                 let conflict = tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
                 (conflict, tkr.annotations().get(annotation::INCOMPATIBLE_REASON).cloned())
@@ -196,7 +197,7 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
     Ok(Next::OnChange)
 }
 
-/// The images that carry the release of this name, with what each says of it.
+/// Returns the names of the images that contain the release with this name, and the release as each image describes it.
 fn carrying_images(name: &str, ctx: &Context) -> Vec<(String, CarriedRelease)> {
     let images = ctx.carriers.objects(name);
     let images = images.iter().filter(|image| image.meta().deletion_timestamp.is_none());

@@ -1,8 +1,8 @@
-//! What a node image says of itself, in the OVF properties that VM Operator copies to its annotations.
+//! Parses OVF properties of node images, which VM Operator copies to annotations.
 //!
-//! Three shapes are in the field. Images of vSphere 7 carry one JSON document with versions. Later ones carry whole
-//! objects, packed as base64 of gzip of YAML, or unpacked where somebody made the image himself. Images of image-builder
-//! carry a property for each thing, the version of Kubernetes among them, and the containers that kubeadm knows of.
+//! There are three formats. vSphere 7 images contain one JSON document with versions. Later images contain whole objects,
+//! either packed (base64 of gzipped YAML) or, if built by hand, as plain text. image-builder images have one property per
+//! fact, including the Kubernetes version and the container images that kubeadm uses.
 
 use std::io::Read;
 
@@ -19,35 +19,33 @@ use serde_json::Value;
 
 use super::version::Version;
 
-/// The document of vSphere 7.
+/// The property that contains the vSphere 7 document.
 pub const DISTRIBUTION: &str = "vmware-system.guest.kubernetes.distribution.image.version";
-/// The embedded TanzuKubernetesRelease.
+/// The property that contains the embedded TanzuKubernetesRelease.
 pub const RELEASE: &str = "vmware-system.tkr";
-/// The embedded OSImages.
+/// The property that contains the embedded OSImages.
 pub const OS_IMAGES: &str = "vmware-system.tkr.osi";
-/// Packed data never grows beyond this when it is unpacked. A release has some ten thousand bytes.
+/// The maximum size of an unpacked object, in bytes. A release takes about ten thousand bytes.
 const LARGEST: u64 = 1 << 20;
-/// What reading one object may use, in bytes.
+/// The maximum memory for parsing one object, in bytes.
 const BUDGET: usize = 16 << 20;
 
 /// A release as one image describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CarriedRelease {
-    /// The version of the release.
     pub version: Version,
-    /// The versions of its parts.
+    /// The Kubernetes and component versions.
     pub kubernetes: KubernetesSpec,
-    /// The packages clusters are made with.
+    /// The bootstrap packages.
     pub packages: Vec<LocalReference>,
-    /// The operating system of the image.
     pub os: OSInfo,
-    /// The image of keepalived in it.
+    /// The keepalived container image in the node image.
     pub keepalived: Option<String>,
-    /// Why the image itself calls the release incompatible, or nothing.
+    /// The reason why the image declares the release incompatible, or `None` if it doesn't.
     pub incompatible: Option<String>,
 }
 
-/// Why an image that claims to carry a release cannot be read.
+/// The reason why an image's release properties can't be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("VirtualMachineImage {image}: property {property}: {reason}")]
 pub struct Unreadable {
@@ -57,19 +55,20 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// What an administrator does about it. An import of another OVA under the same name is refused.
+    /// The remedy. Importing another OVA under the same name is refused.
     pub const REMEDY: &str = "Correct the property in the OVA, and import the OVA again under another name";
 }
 
-/// The release an image carries; nothing for an image that is no node image, or that none may be made of.
+/// Returns the release that an image contains, or `None` if it isn't a node image or is excluded by [`explain_exclusion`].
 pub fn carried(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable>> {
     explain_exclusion(image).is_none().then(|| read(image)).flatten()
 }
 
-/// Why no release is made of the image, or nothing: nodes run what the administrator chose.
+/// Returns the reason why gcm doesn't create a release from the image, or `None` if it does. Only images that an administrator
+/// chose are used.
 ///
-/// VM Operator labels its images. One without a label was made by an older VM Operator, or by hand: images are
-/// cluster-scoped, so an administrator made it.
+/// VM Operator labels images from libraries. An image without the label is used only if a ContentLibraryProvider doesn't own
+/// it: images are cluster-scoped, so an administrator created it.
 pub fn explain_exclusion(image: &VirtualMachineImage) -> Option<String> {
     let labels = image.labels();
     if labels.contains_key(label::PUBLISH_REQUEST) {
@@ -82,7 +81,7 @@ pub fn explain_exclusion(image: &VirtualMachineImage) -> Option<String> {
     })
 }
 
-/// Whether the image describes a release, be it one that may become one.
+/// Returns true if the image describes a release, even if it is excluded.
 pub fn is_node_image(image: &VirtualMachineImage) -> bool {
     [RELEASE, DISTRIBUTION, image_builder::KUBERNETES_SEMVER].iter().any(|key| property(image, key).is_some())
 }
@@ -114,14 +113,14 @@ fn read(image: &VirtualMachineImage) -> Option<Result<CarriedRelease, Unreadable
     }))
 }
 
-/// What the shapes have in common.
+/// The properties that all formats provide.
 struct ParsedProperties {
     version: Version,
     kubernetes: KubernetesSpec,
     packages: Vec<LocalReference>,
     os: Option<OSInfo>,
     keepalived: Option<String>,
-    /// The keys by which the image calls itself incompatible.
+    /// The keys with which the image declares itself incompatible.
     incompatible: Option<String>,
 }
 
@@ -131,8 +130,8 @@ impl ParsedProperties {
     }
 }
 
-/// Checks that all versions that the image names are of one Kubernetes. Otherwise its kubeadm would look for container images of
-/// another version than those that the image contains.
+/// Checks that all versions in the image name the same Kubernetes version. Otherwise kubeadm would look for container images
+/// that the node image doesn't contain.
 fn check_kubernetes(read: &ParsedProperties, semver: Option<&str>) -> Result<(), String> {
     let release = read.version.kubernetes_text();
     let named = [
@@ -173,14 +172,15 @@ fn distribution(text: &str) -> Result<ParsedProperties, String> {
     };
     let keepalived = image("keepalived")
         .and_then(|image| Some(format!("{}:{}", image.image_repository?, image.image_tag?)));
-    // Images of before this was written into them contain it, too.
+    // Older Layercake images contain keepalived but don't declare it.
     let keepalived = keepalived
         .or_else(|| version.to_string().contains("+layercake.").then(|| KEEPALIVED_IMAGE.to_owned()));
     let incompatible = incompatibility(&document);
     Ok(ParsedProperties { keepalived, incompatible, ..ParsedProperties::new(version, kubernetes) })
 }
 
-/// The keys `compatibility-*` of an image, each for a version of vSphere, if there are any and none says that it fits.
+/// Returns the image's `compatibility-*` keys, one per vSphere version, if there are any and all of them declare the image
+/// incompatible.
 fn incompatibility(document: &Value) -> Option<String> {
     let offers = document.as_object()?.iter().filter(|(key, _)| key.starts_with("compatibility-"));
     let answers: Vec<(&str, bool)> = offers
@@ -223,7 +223,7 @@ fn first_os(text: &str) -> Result<Option<OSInfo>, String> {
     spec_in::<OSImageSpec>(&unpacked(&first.to_string())?).map(|spec| Some(spec.os))
 }
 
-/// The YAML of an object: the text itself, or what `{"value": base64 of gzip}` packs.
+/// Returns the YAML in a property: the property itself, or the unpacked value of `{"value": base64 of gzip}`.
 fn unpacked(text: &str) -> Result<String, String> {
     let Ok(wrapper) = serde_json::from_str::<Value>(text) else { return Ok(text.to_owned()) };
     let Some(packed) = wrapper.get("value").and_then(Value::as_str) else { return Ok(text.to_owned()) };
@@ -264,7 +264,7 @@ fn complete(parsed: ParsedProperties, image: &VirtualMachineImage) -> CarriedRel
     CarriedRelease { version, kubernetes, packages, os, keepalived, incompatible }
 }
 
-/// Parts of guest ids and names of images, with the operating system and the version that they stand for. Photon is every other.
+/// Substrings of guest ids and image names, with the operating system and version that they indicate. The fallback is Photon.
 const GUESSED: [(&str, &str, &str); 7] = [
     ("ubuntu", "ubuntu", "22.04"),
     ("rhel", "rhel", "9"),
@@ -275,7 +275,8 @@ const GUESSED: [(&str, &str, &str); 7] = [
     ("amazonlinux", "amazon", "2"),
 ];
 
-/// The operating system of an image that does not say it: by properties, else by its guest id and name.
+/// Determines the operating system if the image doesn't describe it: from properties, or otherwise from the guest id and the
+/// image name.
 fn guessed_os(image: &VirtualMachineImage) -> OSInfo {
     let property = |key: &str, or: &str| {
         let key = format!("{RELEASE}.{key}");

@@ -1,4 +1,4 @@
-//! A release as clusters use it, read from its TanzuKubernetesRelease.
+//! Parses a TanzuKubernetesRelease into the form that clusters use.
 
 use api::gcm::TanzuKubernetesRelease;
 use api::gcm::release::{ContainerImage, KubernetesSpec};
@@ -8,25 +8,23 @@ use kube::ResourceExt;
 use super::resolution::{self, AvailableRelease};
 use super::version::{NotAVersion, Version};
 
-/// A release as clusters use it.
+/// A parsed release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubernetesRelease {
-    /// What resolution needs.
+    /// The facts that resolution uses.
     pub candidate: AvailableRelease,
-    /// The version of Kubernetes, with `v`.
+    /// The Kubernetes version, with `v`.
     pub kubernetes: String,
-    /// Where the images of Kubernetes come from.
+    /// The repository for Kubernetes container images.
     pub image_repository: Option<String>,
-    /// The image of etcd.
     pub etcd: Option<ContainerImage>,
-    /// The image of CoreDNS.
     pub coredns: Option<ContainerImage>,
-    /// The names of its OSImages, in their order.
+    /// The release's OSImage names, in the object's order.
     pub os_images: Vec<String>,
 }
 
 impl KubernetesRelease {
-    /// Reads a release object.
+    /// Parses a release object.
     pub fn of(tkr: &TanzuKubernetesRelease) -> Result<Self, NotAVersion> {
         let version = Version::parse(&tkr.spec.version)?;
         let kubernetes = match Version::parse(&tkr.spec.kubernetes.version) {
@@ -49,14 +47,14 @@ impl KubernetesRelease {
     }
 }
 
-/// The image of kube-vip that the release names, where it says from which repository.
+/// Returns the kube-vip container image, if the release names its tag and a repository.
 fn kube_vip(kubernetes: &KubernetesSpec) -> Option<String> {
     let image = kubernetes.kube_vip.as_ref()?;
     let repository = image.image_repository.as_ref().or(kubernetes.image_repository.as_ref())?;
     Some(format!("{repository}/kube-vip:{}", image.image_tag.as_ref()?))
 }
 
-/// Why a label takes the release out of use, or nothing.
+/// Returns the reason if a label takes the release out of use.
 fn marked(tkr: &TanzuKubernetesRelease) -> Option<String> {
     let labels = tkr.labels();
     let marks = [

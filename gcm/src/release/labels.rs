@@ -1,13 +1,13 @@
-//! Labels of the objects that this program makes for images.
+//! Labels on the OSImages and TanzuKubernetesReleases that gcm creates.
 
 use std::collections::BTreeMap;
 
 use api::gcm::OSImageSpec;
 
-/// On releases and OSImages that this program makes; those without it belong to somebody else.
+/// The label of releases and OSImages that gcm manages. gcm doesn't change objects without this label.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "gcm");
 
-/// What a selector can ask an OSImage for.
+/// Returns the OSImage labels that selectors can match. Values that are empty or longer than 63 bytes are left out.
 pub fn os_labels(spec: &OSImageSpec) -> BTreeMap<String, String> {
     let os = &spec.os;
     let image = &spec.image;

@@ -1,12 +1,13 @@
-//! Releases: from node images to TanzuKubernetesRelease and OSImage objects, and from the version that a cluster requests
-//! to its release.
+//! Creates TanzuKubernetesRelease and OSImage objects from node images, and resolves the version that a cluster requests to a
+//! release.
 //!
-//! An image says in its OVF properties which release it carries. Only images of libraries that the administrator names for
-//! releases count, and of those none that was published. For each image there is an OSImage of the same name; images of one
-//! release share a TanzuKubernetesRelease, as long as they agree about it. Both kinds may also be written by hand, for images
-//! that say nothing: those are read, their status is kept, and their spec is left alone.
+//! An image's OVF properties describe the release that it contains. gcm only uses images from libraries that the
+//! administrator designates for releases, and ignores published images. Each image gets an OSImage with the same name.
+//! Images with the same release share a TanzuKubernetesRelease, if they agree about its contents. Administrators can also
+//! write both kinds by hand, for images without properties: gcm reads these and updates their status, but doesn't change
+//! their spec.
 //!
-//! [`resolution`] finds the release that a cluster requests, [`version`] compares versions, and [`query`] reads selectors.
+//! [`resolution`] finds the release that a cluster requests, [`version`] compares versions, and [`query`] parses selectors.
 
 pub mod cache;
 pub mod conflict;

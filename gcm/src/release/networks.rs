@@ -1,7 +1,7 @@
-//! The container networks of a node image: those that a cluster can apply, and what keeps it from applying the others.
+//! Determines which of a node image's container networks a cluster can apply, and the reasons why it can't apply the others.
 //!
-//! Images of vSphere 7 contain manifests of Kubernetes' own kinds. Those of vSphere 8 contain Carvel Packages, which only a cluster
-//! with kapp-controller serves.
+//! vSphere 7 images contain manifests whose kinds Kubernetes serves. vSphere 8 images contain Carvel Packages, which require
+//! kapp-controller in the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::addons::manifest::{Manifest, parse};
 use crate::addons::render::Values;
 use crate::addons::{builtin, image};
 
-/// Computations on node images wait for each other, and not for those of a namespace.
+/// The placeholder namespace for computations about node images, so that they don't wait for a real namespace's computations.
 const LANE: &str = "";
-/// The API groups of Kubernetes itself.
+/// The API groups that Kubernetes itself serves.
 const SERVED: [&str; 21] = [
     "",
     "admissionregistration.k8s.io",
@@ -42,20 +42,20 @@ const SERVED: [&str; 21] = [
     "storage.k8s.io",
 ];
 
-/// The container networks that a node image contains.
+/// The container networks in a node image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarriedNetworks {
-    /// Those that a cluster can apply.
+    /// Networks that a cluster can apply.
     pub usable: BTreeSet<String>,
-    /// Those that no cluster can apply, each with the reason.
+    /// Networks that clusters can't apply, with the reason.
     pub unusable: BTreeMap<String, String>,
 }
 
 impl CarriedNetworks {
-    /// Reads the bundles of an image of this release, within the limits of bundles.
+    /// Reads the bundles in an image that contains this release, within the limits for bundles.
     ///
     /// # Errors
-    /// Reading a bundle took too long: this may succeed later.
+    /// Returns an error if reading a bundle takes too long. A later attempt can succeed.
     pub async fn of(image: &VirtualMachineImage, release: &Version) -> Result<Self, Exceeded> {
         let mut networks = Self::default();
         if release.vendor() == "layercake" {
@@ -71,7 +71,7 @@ impl CarriedNetworks {
         Ok(networks)
     }
 
-    /// The annotations of an OSImage with these networks.
+    /// Returns the OSImage annotations that record these networks.
     pub fn annotations(&self) -> impl Iterator<Item = (String, String)> {
         let usable = self.usable.iter().map(String::as_str).collect::<Vec<_>>().join(",");
         let unusable = serde_json::to_string(&self.unusable).ok().filter(|_| !self.unusable.is_empty());
@@ -79,7 +79,7 @@ impl CarriedNetworks {
         [(annotation::CONTAINER_NETWORKS.to_owned(), usable)].into_iter().chain(unusable)
     }
 
-    /// Reads the annotations of an OSImage; nothing if it has none of them.
+    /// Parses an OSImage's annotations. Returns `None` if they don't record the networks.
     pub fn read(annotations: &BTreeMap<String, String>) -> Option<Self> {
         let names = annotations.get(annotation::CONTAINER_NETWORKS)?.split(',').map(str::trim);
         let unusable = annotations.get(annotation::UNUSABLE_CONTAINER_NETWORKS);
@@ -90,7 +90,7 @@ impl CarriedNetworks {
     }
 }
 
-/// Returns the reason why no cluster can apply the bundle of a property, or nothing.
+/// Returns the reason why clusters can't apply the bundle in a property, or `None` if they can.
 async fn explain_unusable(property: String) -> Result<Option<String>, Exceeded> {
     let read = compute(LANE, LIMITS, move |budget| {
         let bundle = image::read(&property, budget)?;
@@ -106,7 +106,7 @@ async fn explain_unusable(property: String) -> Result<Option<String>, Exceeded> 
     }
 }
 
-/// The first object of a kind that neither Kubernetes nor the bundle itself defines.
+/// Returns the first object whose API group neither Kubernetes nor a CustomResourceDefinition in the bundle provides.
 fn unserved(manifests: &[Manifest]) -> Option<&Manifest> {
     let definitions = manifests.iter().filter(|manifest| manifest.key.kind == "CustomResourceDefinition");
     let defined: BTreeSet<String> = definitions

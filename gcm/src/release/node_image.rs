@@ -1,4 +1,4 @@
-//! The machine images a node can be made from, and which of them a cluster takes.
+//! Machine images for nodes, and how a cluster chooses one.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use super::labels::os_labels;
 use super::networks::CarriedNetworks;
 use super::query;
 
-/// A machine image a node can be made from.
+/// A machine image for nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReleaseImage {
     /// The name of the VirtualMachineImage.
     pub name: String,
-    /// What a selector can ask for: `os-name`, `os-version`, `os-arch`, `os-type`, and the labels of the object.
+    /// The labels that a selector can match: `os-name`, `os-version`, `os-arch`, `os-type`, and the object's labels.
     pub labels: BTreeMap<String, String>,
-    /// The image of keepalived that it contains.
+    /// The keepalived container image in the node image.
     pub keepalived: Option<String>,
-    /// Its container networks, if they are known.
+    /// The container networks in the image, or `None` if unknown.
     pub networks: Option<CarriedNetworks>,
 }
 
 impl ReleaseImage {
-    /// Reads an OSImage; one of another infrastructure is none for us.
+    /// Parses an OSImage. Returns `None` if the image is for another infrastructure or doesn't name a VirtualMachineImage.
     pub fn of(image: &OSImage) -> Option<Self> {
         if !matches!(image.spec.image.type_.as_str(), "vmop" | "vmi") {
             return None;
@@ -38,23 +38,24 @@ impl ReleaseImage {
         Some(Self { name, labels, keepalived, networks })
     }
 
-    /// Returns false for an image of Windows: kubeadm of Cluster API makes no nodes of Windows.
+    /// Returns false for a Windows image: Cluster API's kubeadm provider doesn't support Windows nodes.
     pub fn can_boot_nodes(&self) -> bool {
         self.labels.get("os-type").is_none_or(|kind| kind != "windows")
     }
 }
 
-/// The image a cluster's nodes are made from: the first that `query` matches. Without a query Photon is preferred.
+/// Chooses the image for a cluster's nodes: the first one that `query` matches. Without a query, Photon is preferred. Images
+/// that can't boot nodes are never chosen.
 ///
-/// The image of the present nodes stays while it fits: an image that joins a release replaces no nodes, nor does one that
-/// comes to call itself incompatible. No other nodes are made from such an image.
+/// Keeps `present`, the nodes' current image, while the query matches it, even if the image is now marked as incompatible: a
+/// new image in the release doesn't replace nodes. Other incompatible images are never chosen.
 pub fn choose<'i>(
     images: &'i [ReleaseImage],
     query: Option<&str>,
     present: Option<&str>,
 ) -> Option<&'i ReleaseImage> {
     let query = query.map(str::trim).filter(|query| !query.is_empty());
-    // Admission refuses a query that cannot be read; one that came before matches nothing.
+    // Admission denies unparseable queries. If such a query was stored earlier, it doesn't match any image.
     let selector = query.map(query::parse).transpose().ok()?;
     let matches =
         |image: &&ReleaseImage| selector.as_ref().is_none_or(|selector| selector.matches(&image.labels));

@@ -1,4 +1,4 @@
-//! The objects that stand for the releases images carry.
+//! Plans the OSImages and TanzuKubernetesReleases for node images.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::labels::{MANAGED_BY, os_labels};
 use super::networks::CarriedNetworks;
 use super::resolution::prefix_labels;
 
-/// The OSImage that stands for an image, of the same name; it goes with its image.
+/// Returns the OSImage for a VirtualMachineImage. The OSImage has the same name, and the VirtualMachineImage owns it.
 pub fn os_image(
     image: &VirtualMachineImage,
     carried: &CarriedRelease,
@@ -46,10 +46,10 @@ pub fn os_image(
     object
 }
 
-/// The release that these images carry; None without an image.
+/// Returns the release for these images, or `None` without images.
 ///
-/// What `live` says of the release stays, whatever images come: only those that agree with it are its own. Where there is
-/// nothing yet, all images must agree.
+/// A release keeps the facts in `live`, whatever images are added, and lists only the images that agree with these facts. If
+/// facts aren't established yet, all images must agree.
 pub fn release(
     images: &[(String, CarriedRelease)],
     live: Option<&TanzuKubernetesRelease>,
@@ -85,7 +85,8 @@ fn incompatible_reason(why: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(annotation::INCOMPATIBLE_REASON.to_owned(), why.to_owned())])
 }
 
-/// What takes the release out of use: that none of its images can be used. With several it is the word of the first.
+/// Returns the reason why the release is incompatible, if all its images are. With several images, the reason of the first
+/// image by name is used.
 fn incompatible<'i>(images: &'i [(String, CarriedRelease)], facts: Option<&ReleaseFacts>) -> Option<&'i str> {
     let is_own = |carried: &CarriedRelease| facts.is_some_and(|facts| *facts == ReleaseFacts::of(carried));
     let any_own = images.iter().any(|(_, carried)| is_own(carried));
@@ -95,7 +96,7 @@ fn incompatible<'i>(images: &'i [(String, CarriedRelease)], facts: Option<&Relea
     if words.iter().any(|(_, why)| why.is_none()) { None } else { words.first().and_then(|(_, why)| *why) }
 }
 
-/// The names of the images that say what the release says; those it had, where there is none of them any more.
+/// Returns the images that agree with the release, sorted by name, or the images in `live` if all disagree.
 fn own_images(
     images: &[(String, CarriedRelease)],
     facts: Option<&ReleaseFacts>,

@@ -1,11 +1,11 @@
-//! Label queries in annotations: `os-name=ubuntu`, `v1.33,!experimental`, `os-name in (photon, ubuntu)`.
+//! Parses label queries in annotations: `os-name=ubuntu`, `v1.33,!experimental`, `os-name in (photon, ubuntu)`.
 
 use kube::core::{Expression, Selector};
 
-/// The length of the longest query, in bytes. Users of a namespace write queries, and one is read for each release.
+/// The maximum length of a query, in bytes. Namespace users write queries, and each query is evaluated for every release.
 const LONGEST: usize = 4096;
 
-/// Reads a query as Kubernetes reads label selectors; an empty one matches everything. The error says what is wrong.
+/// Parses a query like a Kubernetes label selector. An empty query matches everything. Fails with a description of the fault.
 pub fn parse(query: &str) -> Result<Selector, String> {
     if query.len() > LONGEST {
         return Err(format!("it has more than {LONGEST} bytes"));
@@ -13,7 +13,7 @@ pub fn parse(query: &str) -> Result<Selector, String> {
     terms(query)?.into_iter().map(term).collect()
 }
 
-/// The terms between commas; a comma within parentheses divides values.
+/// Splits a query at commas, except for commas in parentheses, which separate values.
 fn terms(query: &str) -> Result<Vec<&str>, String> {
     let (mut terms, mut depth, mut begin) = (Vec::new(), 0_u32, 0);
     for (at, c) in query.char_indices() {
@@ -54,7 +54,7 @@ fn term(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// A label's key.
+/// Parses a label key.
 fn word(text: &str) -> Result<String, String> {
     match value_of(text)? {
         key if key.is_empty() => Err("a term has no key".to_owned()),

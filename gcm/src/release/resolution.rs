@@ -1,6 +1,6 @@
-//! Which release a cluster runs: from a full version, a short hint or the name of a release, to one release.
+//! Resolves a full version, a version hint, a release name or a query to one release.
 //!
-//! Pure, so that admission, the reconciler and `layercake lint` decide alike.
+//! This module is pure, so that admission, the reconciler and `layercake lint` make the same decisions.
 
 use std::collections::BTreeMap;
 
@@ -15,51 +15,50 @@ pub const OLDEST: (u64, u64) = (1, 22);
 /// The Kubernetes minor releases that Cluster API 1.14 supports.
 pub const SUPPORTED: std::ops::RangeInclusive<(u64, u64)> = (1, 31)..=(1, 36);
 
-/// What resolution needs to know of a TanzuKubernetesRelease.
+/// The facts that resolution uses from a TanzuKubernetesRelease.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AvailableRelease {
-    /// The release's version.
     pub version: Version,
-    /// Why no new cluster may use it, or nothing.
+    /// The reason why new clusters can't use the release, if any.
     pub incompatible: Option<String>,
-    /// What a query can ask for: the labels of the object, and every prefix of its name.
+    /// The labels that a query can match: the object's labels and every name prefix.
     pub labels: BTreeMap<String, String>,
-    /// The image of kube-vip that its node images contain.
+    /// The kube-vip container image in the release's node images.
     pub kube_vip: Option<String>,
-    /// Its node images; none where nothing but the release is known.
+    /// The release's node images, or empty if unknown.
     pub images: Vec<ReleaseImage>,
-    /// The names of its OSImages that gcm does not know: they do not exist yet, or are of another infrastructure.
+    /// The OSImages that gcm doesn't know: they don't exist yet, or belong to another infrastructure.
     pub missing_images: Vec<String>,
 }
 
 impl AvailableRelease {
-    /// A release of which nothing but its version is known.
+    /// Returns a release of which only the version is known.
     pub fn of(version: Version) -> Self {
         let incompatible = explain_incompatibility(&version);
         let labels = prefix_labels(&version);
         Self { labels, version, incompatible, kube_vip: None, images: Vec::new(), missing_images: Vec::new() }
     }
 
-    /// True if the release is what a query asks for.
+    /// Returns true if a query matches the release.
     pub fn answers(&self, query: &str) -> bool {
         query::parse(query).is_ok_and(|selector| selector.matches(&self.labels))
     }
 
-    /// Returns true if the release has a node image that the query matches. An empty query also matches a release whose images are not
-    /// known.
+    /// Returns true if the release has a node image that the query matches. An empty query also matches a release with
+    /// unknown images.
     pub fn has_image(&self, os_image: &str) -> bool {
         let any = !ReleaseRequest::written(os_image);
         (any && self.images.is_empty()) || choose(&self.images, Some(os_image), None).is_some()
     }
 }
 
-/// The labels by which a release is found: one for each prefix of its name.
+/// Returns the labels for finding a release by name prefix: one for each prefix of at most 63 bytes.
 pub fn prefix_labels(version: &Version) -> BTreeMap<String, String> {
     let keys = version.prefixes().into_iter().filter(|key| key.len() <= 63);
     keys.map(|key| (key, String::new())).collect()
 }
 
-/// Why Cluster API cannot make a cluster of this Kubernetes version, or nothing.
+/// Returns the reason why Cluster API can't create a cluster with this Kubernetes version, or `None` if it can.
 pub fn explain_incompatibility(kubernetes: &Version) -> Option<String> {
     (kubernetes.minor() < OLDEST).then(|| {
         format!(
@@ -71,39 +70,39 @@ pub fn explain_incompatibility(kubernetes: &Version) -> Option<String> {
     })
 }
 
-/// What a user wrote to say which release is meant; empty texts mean nothing was written.
+/// A cluster's release request. Empty strings count as unset.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReleaseRequest<'a> {
-    /// spec.distribution.fullVersion.
+    /// The field spec.distribution.fullVersion.
     pub full: &'a str,
-    /// spec.distribution.version.
+    /// The field spec.distribution.version.
     pub hint: &'a str,
-    /// spec.topology.controlPlane.tkr.reference.name: a release's name, or a prefix of it.
+    /// The field spec.topology.controlPlane.tkr.reference.name: a release name or name prefix.
     pub reference: &'a str,
-    /// The annotation run.tanzu.vmware.com/resolve-tkr: a query of labels, where several releases are meant.
+    /// The annotation run.tanzu.vmware.com/resolve-tkr: a label query that selects among several matching releases.
     pub query: &'a str,
-    /// The annotation run.tanzu.vmware.com/resolve-os-image: a query of node images. If several releases match, the newest one with a
-    /// matching image is taken.
+    /// The annotation run.tanzu.vmware.com/resolve-os-image: a node image query. If several releases match, the newest release
+    /// that has a matching image is chosen.
     pub os_image: &'a str,
 }
 
-/// Which of the texts of a [`ReleaseRequest`] is meant.
+/// The fields in a [`ReleaseRequest`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RequestField {
-    /// spec.distribution.fullVersion.
+    /// The field spec.distribution.fullVersion.
     Full,
-    /// spec.distribution.version.
+    /// The field spec.distribution.version.
     Hint,
-    /// spec.topology.controlPlane.tkr.reference.name.
+    /// The field spec.topology.controlPlane.tkr.reference.name.
     Reference,
     /// The annotation run.tanzu.vmware.com/resolve-tkr.
     Query,
 }
 
-/// Why no release can be chosen; the first half of each text is that of the original.
+/// The reasons why resolution fails. Each message begins with the wording of the original product.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unresolved {
-    /// Full version and hint are about different releases.
+    /// Full version and hint name different releases.
     #[error("full version {full:?} does not match version hint {hint:?}")]
     Disagree {
         /// The full version as written.
@@ -111,37 +110,36 @@ pub enum Unresolved {
         /// The hint as written.
         hint: String,
     },
-    /// The release named and the distribution are about different releases.
+    /// The reference names another release than the full version or the hint.
     #[error("release reference {reference:?} does not match {other} {text:?}")]
     ReferenceDisagrees {
-        /// The name as written.
         reference: String,
-        /// Which field says otherwise.
+        /// The field that contradicts the reference.
         other: &'static str,
-        /// What that field says.
+        /// The content of the contradicting field.
         text: String,
     },
-    /// Nothing says which release is meant.
+    /// The cluster doesn't name a release.
     #[error("the spec names no release")]
     Nothing,
-    /// No release has this full version, name or prefix.
+    /// The request doesn't match any release.
     #[error("{}", unknown(*field, text))]
     Unknown {
-        /// The field that names it.
+        /// The field that names the release.
         field: RequestField,
-        /// What it says.
+        /// The content of the field.
         text: String,
     },
-    /// The release exists but cannot be used.
+    /// The release exists but can't be used.
     #[error("{}: {version}: {why}", unknown(*field, text))]
     Incompatible {
-        /// The field that names it.
+        /// The field that names the release.
         field: RequestField,
-        /// What it says.
+        /// The content of the field.
         text: String,
-        /// The newest release meant.
+        /// The newest matching release.
         version: Version,
-        /// Why it cannot be used.
+        /// The reason why this release can't be used.
         why: String,
     },
 }
@@ -158,7 +156,7 @@ fn unknown(source: RequestField, text: &str) -> String {
 }
 
 impl Unresolved {
-    /// The text that is to be corrected.
+    /// Returns the field that the user should correct.
     pub fn field(&self) -> RequestField {
         match self {
             Self::Disagree { .. } | Self::Nothing => RequestField::Hint,
@@ -173,12 +171,12 @@ impl<'a> ReleaseRequest<'a> {
         !text.trim().is_empty()
     }
 
-    /// The one version that is named in full, if one is.
+    /// Returns the requested version, if the full version or the reference is a complete version.
     pub fn exact(&self) -> Option<Version> {
         [self.full, self.reference].iter().find_map(|text| Version::parse(text).ok())
     }
 
-    /// The text that binds most closely, and what it is.
+    /// Returns the field that takes precedence, and its content.
     fn strongest(&self) -> Option<(RequestField, &'a str)> {
         [
             (RequestField::Full, self.full),
@@ -211,10 +209,11 @@ impl<'a> ReleaseRequest<'a> {
     }
 }
 
-/// Returns the newest usable release that matches `request`. Releases with a matching node image come before all others.
+/// Returns the newest usable release that matches `request`. Releases with a matching node image take precedence over newer
+/// ones.
 ///
 /// # Errors
-/// The fields contradict each other, or no usable release matches.
+/// Returns an error if the fields contradict each other or don't match a usable release.
 pub fn resolve_release<'o>(
     request: ReleaseRequest<'_>,
     available: &'o [AvailableRelease],
@@ -225,7 +224,7 @@ pub fn resolve_release<'o>(
     }
     let wanted = Version::parse(text).ok();
     let named = |candidate: &&AvailableRelease| Some(&candidate.version) == wanted.as_ref();
-    // v1.36.3 may be the whole name of one release and a prefix of another: a whole name means that one.
+    // v1.36.3 can be the full name of one release and a prefix of another. The full name takes precedence.
     let whole = field == RequestField::Full || available.iter().any(|candidate| named(&candidate));
     let begins =
         |text: &str, candidate: &AvailableRelease| text.is_empty() || candidate.version.matches(text);
@@ -257,7 +256,7 @@ pub fn resolve_release<'o>(
     })
 }
 
-/// The fit releases, newest first.
+/// Returns the usable versions, newest first.
 pub fn usable_versions(available: &[AvailableRelease]) -> Vec<&Version> {
     let mut versions: Vec<_> = available
         .iter()
@@ -269,7 +268,8 @@ pub fn usable_versions(available: &[AvailableRelease]) -> Vec<&Version> {
     versions
 }
 
-/// The fit releases a cluster of `current` can be upgraded to: newer, and at most one minor release ahead; newest first.
+/// Returns the usable versions to which a cluster can upgrade from `current`, newest first. They are at most one minor
+/// release ahead.
 pub fn find_updates<'o>(current: &Version, available: &'o [AvailableRelease]) -> Vec<&'o Version> {
     usable_versions(available)
         .into_iter()
@@ -277,7 +277,7 @@ pub fn find_updates<'o>(current: &Version, available: &'o [AvailableRelease]) ->
         .collect()
 }
 
-/// Why a cluster cannot go from one version to another, or nothing.
+/// Returns the reason why a cluster can't be upgraded from one version to another, or `None` if it can.
 pub fn explain_unreachable(from: &Version, to: &Version) -> Option<String> {
     let ((from_major, from_minor), (to_major, to_minor)) = (from.minor(), to.minor());
     if to < from {
@@ -291,8 +291,8 @@ pub fn explain_unreachable(from: &Version, to: &Version) -> Option<String> {
     None
 }
 
-/// The releases by which a cluster that may take several minor releases goes from one version to another, the last one with
-/// them; none if one of the minor releases between has none that can be used, or versions would decrease.
+/// Returns the versions through which a cluster upgrades across several minor releases, ending with `to`. Returns `None` if a
+/// minor release in between lacks a usable version, or if `to` is older or has another major version.
 pub fn find_steps<'o>(
     from: &Version,
     to: &'o Version,
@@ -307,8 +307,8 @@ pub fn find_steps<'o>(
     between.map(|between| between.into_iter().chain([to]).collect())
 }
 
-/// The release of a minor release on the way to another: the newest that can be used, of the same vendor if there is one. Vendors
-/// package other versions of etcd and CoreDNS, and those cannot go back.
+/// Returns the version for one intermediate minor release: the newest usable version, preferably from the vendor of `to`.
+/// Vendors package different versions of etcd and CoreDNS, which can't be downgraded.
 pub fn find_step<'o>(
     minor: (u64, u64),
     to: &Version,
@@ -320,7 +320,7 @@ pub fn find_step<'o>(
     same.or(of_minor.first()).copied()
 }
 
-/// A warning about a Kubernetes version that works outside Cluster API's supported window, or nothing.
+/// Returns a warning about a Kubernetes version outside the range that Cluster API supports.
 pub fn support_warning(kubernetes: &Version) -> Option<String> {
     (!SUPPORTED.contains(&kubernetes.minor())).then(|| {
         let (first, last) = (SUPPORTED.start(), SUPPORTED.end());

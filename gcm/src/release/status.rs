@@ -1,4 +1,4 @@
-//! How releases and images are.
+//! Computes the status of releases and OSImages.
 
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, release as words};
 use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
@@ -11,8 +11,8 @@ use super::node_image::ReleaseImage;
 use super::resolution::{self, AvailableRelease};
 use super::version::Version;
 
-/// How a release is, given which of its OSImages are there, what its images disagree about, and which other releases
-/// there are.
+/// Returns a release's status. `has_image` returns true for existing OSImages, `disagreement` describes a conflict between the
+/// release's images, and `available` contains all releases.
 pub fn release(
     tkr: &TanzuKubernetesRelease,
     has_image: impl Fn(&str) -> bool,
@@ -71,7 +71,7 @@ fn compatible(incompatible: Option<&str>) -> Condition {
     }
 }
 
-/// Returns the condition that lists newer releases; the message is the list, as the original wrote it.
+/// Returns the condition that lists newer releases. The message is the list, in the original product's format.
 pub fn updates_condition(type_: &str, updates: &[&Version]) -> Condition {
     if updates.is_empty() {
         return Condition::is_false(type_, INFO, words::ALREADY_UP_TO_DATE, "no newer release can be used");
@@ -81,7 +81,7 @@ pub fn updates_condition(type_: &str, updates: &[&Version]) -> Condition {
     Condition { message: Some(format!("[{}]", list.join(" "))), ..Condition::is_true(type_) }
 }
 
-/// How a node image is.
+/// Returns an OSImage's status.
 pub fn os_image(image: &OSImage) -> OSImageStatus {
     let condition = if ReleaseImage::of(image).is_none() {
         let message =
@@ -101,7 +101,7 @@ pub fn os_image(image: &OSImage) -> OSImageStatus {
     OSImageStatus { conditions: vec![condition], observed_generation: image.metadata.generation }
 }
 
-/// Why a label says that no nodes can be made from the image, or nothing.
+/// Returns the reason if a label marks the image as incompatible.
 fn marked(image: &OSImage) -> Option<String> {
     image.labels().contains_key(label::INCOMPATIBLE).then(|| {
         let reason = image.annotations().get(annotation::INCOMPATIBLE_REASON);

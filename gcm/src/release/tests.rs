@@ -1,4 +1,4 @@
-//! Images of both shapes become releases; releases say how they are.
+//! Tests that images in all formats become releases, and tests the release status.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ fn wrapped() -> Vec<(&'static str, String)> {
     vec![(RELEASE, release.to_string()), (OS_IMAGES, os_images.to_string())]
 }
 
-/// What image-builder writes into the OVF descriptor of a node image.
+/// Returns the properties that image-builder writes into the OVF descriptor of a node image.
 fn built(version: &str) -> Vec<(&'static str, String)> {
     let values = [version, "pkg", "ubuntu", "24.04", "amd64", "1.6.0", "2.0.4"].map(str::to_owned);
     image_builder::PROPERTIES.into_iter().zip(values).collect()
@@ -138,7 +138,7 @@ fn images_of_one_release_share_it() {
     assert!(!labels.contains_key(label::LEGACY_TKR) && !labels.contains_key(label::CONFLICTING_OS_IMAGES));
 }
 
-/// An image of the same release whose nodes would get their images elsewhere.
+/// Returns the properties of an image with the same release, whose nodes would use another container registry.
 fn other_facts() -> Vec<(&'static str, String)> {
     let tkr = TKR.replace("localhost:5000/vmware.io", "registry.mallory.example");
     let release = json!({"name": "x", "type": "inline", "value": packed(tkr.as_bytes())});
@@ -157,7 +157,7 @@ fn images_that_disagree_change_nothing_of_a_release_and_are_named() {
     let is_marked = |tkr: &TanzuKubernetesRelease| tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
     let first = plan::release(std::slice::from_ref(&ours), None).unwrap();
 
-    // One that comes later changes nothing, and joins nothing, whatever its name.
+    // A later image doesn't change the facts and isn't added, whatever its name is.
     let both = [forged.clone(), ours.clone()];
     let later = plan::release(&both, Some(&first)).unwrap();
     assert_eq!(later.spec, first.spec);
@@ -169,16 +169,16 @@ fn images_that_disagree_change_nothing_of_a_release_and_are_named() {
     assert_eq!((valid.status.as_ref(), valid.reason.as_deref()), ("False", Some("ConflictingOSImages")));
     assert_eq!(status.conditions[0].message.as_deref(), Some(why.as_str()), "Ready repeats it");
 
-    // The one that agreed goes: what the release says stays, and so does the conflict.
+    // Without the agreeing image, the release keeps its facts and the conflict.
     let alone = plan::release(std::slice::from_ref(&forged), Some(&later)).unwrap();
     assert_eq!(alone.spec, first.spec);
     assert!(is_marked(&alone));
 
-    // The other one goes: all is well.
+    // Without the disagreeing image, the conflict is resolved.
     let mended = plan::release(std::slice::from_ref(&ours), Some(&later)).unwrap();
     assert!(!is_marked(&mended) && conflict::explain(std::slice::from_ref(&ours), Some(&later)).is_none());
 
-    // Nobody knows who is right where there is nothing yet: never the first by name.
+    // Without established facts, gcm doesn't choose a side, not even the first by name.
     let none = plan::release(&both, None).unwrap();
     assert!(is_marked(&none) && names(&none).is_empty());
     assert_eq!(none.spec.kubernetes, api::gcm::release::KubernetesSpec::default());
@@ -286,7 +286,7 @@ fn an_image_that_calls_itself_incompatible_takes_its_release_out_of_use() {
     assert_eq!((compatible.status.as_ref(), compatible.message.clone()), ("False", why(&unfit)));
 }
 
-/// Its release has others, from which nodes are made; those that have it keep it.
+/// The release's other image can still create nodes. Clusters that use the incompatible image keep it.
 #[test]
 fn one_incompatible_image_of_several_leaves_its_release_in_use() {
     let carried_by = |name: &str, fits: bool| {

@@ -1,19 +1,21 @@
-//! The trust stores of operating systems: where a node keeps additional authorities, and which program collects them.
+//! Trust stores of operating systems: the files in which a node stores additional authorities, and the command that activates
+//! them.
 
 use std::collections::BTreeMap;
 
-/// A family of operating systems that keep additional authorities in the same way.
+/// An operating system family with one trust store layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustStore {
-    /// Photon, which collects the folder where OpenSSL looks.
+    /// Photon, whose trust store is OpenSSL's certificate folder.
     Photon,
-    /// Debian and Ubuntu, which have a folder of their own for local authorities.
+    /// Debian and Ubuntu, where local authorities are stored in a separate folder.
     Debian,
-    /// Red Hat Enterprise Linux and systems that are built from it or keep its tools.
+    /// Red Hat Enterprise Linux, and systems that are derived from it or use its tools.
     RedHat,
 }
 
-/// The names of each family in the label `os-name`, in lower case without spaces and dashes. Builders of images differ in them.
+/// The `os-name` label values of each family, in lower case and without spaces, dashes or underscores. Image builders spell
+/// these names differently.
 const NAMES: [(TrustStore, &[&str]); 3] = [
     (TrustStore::Photon, &["photon", "photonos"]),
     (TrustStore::Debian, &["debian", "ubuntu"]),
@@ -41,23 +43,23 @@ const NAMES: [(TrustStore, &[&str]); 3] = [
 ];
 
 impl TrustStore {
-    /// The systems that additional authorities work on, for messages.
+    /// The operating systems with a known trust store, for messages.
     pub const SUPPORTED: &str =
         "photon, debian, ubuntu, rhel, rockylinux, centos, almalinux, oraclelinux, amazon and fedora";
 
-    /// Returns the trust store of an image with these labels, if its operating system is known.
+    /// Returns the trust store for an image with these labels, if its operating system is known.
     pub fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
         let name = labels.get("os-name")?.to_ascii_lowercase().replace([' ', '-', '_'], "");
         NAMES.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(store, _)| *store)
     }
 
-    /// Returns the trust store that one of these commands collects.
+    /// Returns the trust store that one of these commands updates, if any.
     pub fn of_commands(commands: &[String]) -> Option<Self> {
         let all = [Self::Photon, Self::Debian, Self::RedHat];
         all.into_iter().find(|store| commands.iter().any(|command| command == store.command()))
     }
 
-    /// The command that makes the system trust the files of [`Self::files`].
+    /// Returns the command that makes the system trust the files from [`Self::files`].
     pub fn command(self) -> &'static str {
         match self {
             Self::Photon => "rehash_ca_certificates.sh",
@@ -66,7 +68,7 @@ impl TrustStore {
         }
     }
 
-    /// A name of the family in the label `os-name`.
+    /// Returns an `os-name` label value of this family.
     pub fn os_name(self) -> &'static str {
         match self {
             Self::Photon => "photon",
@@ -75,10 +77,11 @@ impl TrustStore {
         }
     }
 
-    /// The files of an authority of this name.
+    /// Returns the paths of the files in which an authority with this name is stored.
     pub fn files(self, name: &str) -> Vec<String> {
         match self {
-            // Nodes of both have both, as earlier versions made them: other files would be other texts.
+            // Return both paths for both families, as earlier versions did: other paths would change the bootstrap data of
+            // existing clusters.
             Self::Photon | Self::Debian => vec![
                 format!("/etc/ssl/certs/{name}.pem"),
                 format!("/usr/local/share/ca-certificates/{name}.crt"),

@@ -1,13 +1,13 @@
-//! Versions of Kubernetes distributions: `v1.33.1+vmware.1-fips-vkr.2`.
+//! Kubernetes distribution versions: `v1.33.1+vmware.1-fips-vkr.2`.
 //!
-//! The text after `+` is no semantic version, yet it decides which of two releases is newer, so it needs an
-//! order of its own. Users write versions with and without `v`, whole or cut short, and object names spell `+`
-//! as `---`; everything here compares equal across those spellings.
+//! The part after `+` isn't semantic versioning, but decides which release is newer, so it has its own order. Users write
+//! versions with or without `v`, in full or as a prefix, and object names contain `---` instead of `+`. All functions treat
+//! these spellings as equal.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A complete version, compared by age: the greater is the newer.
+/// A complete version, ordered by age: newer versions are greater.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Version {
     major: u64,
@@ -17,13 +17,13 @@ pub struct Version {
     build: String,
 }
 
-/// Why a text is no version.
+/// The error for a string that isn't a complete version.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0:?} is not a version such as v1.33.1+vmware.1-fips-vkr.2")]
 pub struct NotAVersion(String);
 
 impl Version {
-    /// Reads a complete version, with or without `v`, as text or as the name of a release object.
+    /// Parses a complete version, with or without `v`, spelled with `+` or like a release object name.
     pub fn parse(text: &str) -> Result<Self, NotAVersion> {
         Self::read(text).ok_or_else(|| NotAVersion(text.to_owned()))
     }
@@ -42,39 +42,39 @@ impl Version {
         Some(Self { major, minor, patch, pre: pre.to_owned(), build: build.to_owned() })
     }
 
-    /// The Kubernetes minor release, as (major, minor).
+    /// Returns the Kubernetes minor release, as a pair of major and minor version.
     pub fn minor(&self) -> (u64, u64) {
         (self.major, self.minor)
     }
 
-    /// The version of Kubernetes without the vendor's part: `v1.33.1`.
+    /// Returns the Kubernetes version without the vendor suffix: `v1.33.1`.
     pub fn kubernetes_text(&self) -> String {
         format!("v{}.{}.{}", self.major, self.minor, self.patch)
     }
 
-    /// `v1.33`, for messages.
+    /// Formats the minor release for messages: `v1.33`.
     pub fn minor_text(&self) -> String {
         format!("v{}.{}", self.major, self.minor)
     }
 
-    /// Who built the release: `vmware`, `layercake`, or nothing for upstream.
+    /// Returns the release's vendor, such as `vmware` or `layercake`, or an empty string for upstream.
     pub fn vendor(&self) -> &str {
         self.build.split('.').next().unwrap_or_default()
     }
 
-    /// The name of the release object that stands for this version: `+` becomes `---`.
+    /// Returns the release object name for this version: `+` becomes `---`.
     pub fn object_name(&self) -> String {
         self.to_string().replace('+', "---")
     }
 
-    /// The value of a node label, where `+` is not allowed: `+` becomes `_`.
+    /// Returns the version as a node label value, which can't contain `+`: `+` becomes `_`.
     pub fn label_value(&self) -> String {
         self.to_string().replace('+', "_")
     }
 
-    /// Every shorter text that means this version, spelt as in object names, from `v1` to the whole.
+    /// Returns every prefix that matches this version, spelled as in object names, from `v1` to the full name.
     ///
-    /// A prefix ends where a word or number ends, so that v1.15.1 is none of v1.15.10.
+    /// A prefix ends where a word or number ends, so v1.15.1 is not a prefix of v1.15.10.
     pub fn prefixes(&self) -> Vec<String> {
         let whole = self.object_name();
         let mut prefixes: Vec<String> = whole
@@ -87,13 +87,14 @@ impl Version {
         prefixes
     }
 
-    /// True if `hint` is this version or a semantic prefix of it, in any spelling.
+    /// Returns true if `hint` is this version or one of its [prefixes](Self::prefixes), in any spelling.
     pub fn matches(&self, hint: &str) -> bool {
         let hint = format!("v{}", spelt(hint).replace('+', "---"));
         self.prefixes().contains(&hint)
     }
 
-    /// Numbers that say more about age than the rest of the text: `vmware.N`, then `tkg.N` or `vkr.N`.
+    /// Returns the packaging numbers, which take precedence over the rest of the build metadata: N of `vmware.N`, the rank of
+    /// `vkr`, `tkg` or `guest`, and N of `vkr.N`, `tkg.N` or `guest.N`. Missing numbers are 0.
     fn packaging(&self) -> (u64, u8, u64) {
         let parts: Vec<&str> = parts(&self.build).collect();
         let after = |word: &str| {
@@ -109,7 +110,7 @@ impl Version {
     }
 }
 
-/// True if one of two texts is a semantic prefix of the other, in any spelling: one release may then match both.
+/// Returns true if one string is a prefix of the other, in any spelling, so that one release can match both.
 pub fn are_of_one_release(one: &str, other: &str) -> bool {
     let spell = |text: &str| spelt(text).replace('+', "---");
     let (one, other) = (spell(one), spell(other));
@@ -119,7 +120,7 @@ pub fn are_of_one_release(one: &str, other: &str) -> bool {
     begins(&one, &other) || begins(&other, &one)
 }
 
-/// The text without blanks and `v`, with `---` spelt `+`.
+/// Normalizes a version: trims it, removes `v`, and replaces `---` with `+`.
 fn spelt(text: &str) -> String {
     let text = text.trim();
     text.strip_prefix(['v', 'V']).unwrap_or(text).replacen("---", "+", 1)
@@ -133,7 +134,8 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| !part.is_empty())
 }
 
-/// Compares two parts, as numbers base 16 where they are (builds end in abbreviated commit hashes); words are newer.
+/// Compares two parts. Hexadecimal parts compare as numbers, because build metadata ends in abbreviated commit hashes. Words
+/// are newer than numbers.
 fn compare_parts(a: &str, b: &str) -> Ordering {
     let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
     let number = |part: &str| part.trim_start_matches('0').to_ascii_lowercase();
@@ -147,7 +149,7 @@ fn compare_parts(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Compares texts part by part; a text that goes on is newer, unless it goes on with a pre-release word.
+/// Compares strings part by part. The longer string is newer, unless it continues with a pre-release word.
 fn compare_texts(a: &str, b: &str) -> Ordering {
     let early = |part: &str| matches!(part, "alpha" | "beta" | "pre" | "rc");
     let (mut a, mut b) = (parts(a), parts(b));

@@ -1,11 +1,12 @@
-//! What holds the address of a control plane that has no load balancer: chosen by what the image of its nodes contains.
+//! Chooses the program that holds a control plane's address without a load balancer, depending on the node image's
+//! contents.
 
 use clap::{Args, ValueEnum};
 
 use super::node_image::ReleaseImage;
 use super::resolution::AvailableRelease;
 
-/// The image of kube-vip that nodes pull.
+/// The kube-vip container image that nodes pull.
 const KUBE_VIP_IMAGE: &str = "ghcr.io/kube-vip/kube-vip:v1.0.1";
 
 /// The program that announces the address on the nodes.
@@ -38,19 +39,17 @@ pub struct VirtualIpFlags {
     pub nodes_pull_images: bool,
 }
 
-/// The program that holds the address, and its image.
+/// The program that holds the control plane's address, and the program's container image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressHolder {
-    /// None: a load balancer has the address.
+    /// A load balancer holds the address.
     None,
-    /// keepalived.
     Keepalived(String),
-    /// kube-vip.
     KubeVip(String),
 }
 
 impl AddressHolder {
-    /// Its name.
+    /// Returns the program's name for messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => "a load balancer",
@@ -59,13 +58,13 @@ impl AddressHolder {
         }
     }
 
-    /// Whether both are the same program, whatever its image.
+    /// Returns true if both are the same program, even with different images.
     pub fn is_same_program(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
-/// Why nothing can hold the address of a control plane.
+/// The error if the control plane's address can't be held by any program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "node image {image} contains neither keepalived nor kube-vip, and nodes do not pull images, so nothing can hold the address of the control plane"
@@ -75,14 +74,15 @@ pub struct NoAddressHolder {
 }
 
 impl NoAddressHolder {
-    /// What an administrator does about it.
+    /// The remedy for an administrator.
     pub const REMEDY: &str = "Use a release that was built with `layercake image build`, or, if nodes reach ghcr.io, start gcm with --nodes-pull-images";
 }
 
-/// Chooses what holds the address of a control plane whose nodes are made from this image of the release.
+/// Chooses the address holder for a control plane whose nodes use this image of the release.
 ///
 /// # Errors
-/// The image contains nothing that can, and nodes pull no images.
+/// Returns an error with `VirtualIpKind::Auto` if neither the image nor the release contains a suitable program and nodes don't
+/// pull images.
 pub fn choose_holder(
     flags: &VirtualIpFlags,
     release: &AvailableRelease,
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The table of docs/node-images.md says what is chosen.
+    /// The table in docs/node-images.md describes the choice.
     #[test]
     fn the_page_on_node_images_has_what_is_chosen() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node-images.md");

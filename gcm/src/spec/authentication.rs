@@ -1,4 +1,4 @@
-//! The issuers of a cluster, and the configuration that its API servers read.
+//! A cluster's token issuers, and the authentication configuration for its API servers.
 
 use api::gcm::authentication::JwtAuthenticator;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec};
@@ -9,45 +9,46 @@ use sha2::{Digest, Sha256};
 use super::records::{AUTHENTICATION, ISSUERS, is_noted, with_words};
 use crate::release::version::Version;
 
-/// The folder of the configuration, on nodes and in the static Pod. The guest's own Pods replace the file in it, so API servers
-/// see the folder: a file that is mounted itself stays the one that it was when the Pod began.
+/// The folder of the configuration file, on nodes and in the static Pod. The API server mounts the folder, not the file: Pods
+/// in the workload cluster replace the file, and a mounted file would keep its old content until the static Pod restarts.
 pub const AUTHENTICATION_FOLDER: &str = "/etc/kubernetes/authentication";
-/// The name of the file in it.
+/// The name of the configuration file.
 pub const AUTHENTICATION_FILE: &str = "config.yaml";
 
-/// The first release of Kubernetes whose API servers read such a configuration by default.
+/// The first Kubernetes minor release whose API servers read the configuration by default.
 pub const FIRST_RELEASE: (u64, u64) = (1, 30);
-/// The first release that has it in version v1.
+/// The first Kubernetes minor release with configuration version v1.
 const FIRST_WITH_V1: (u64, u64) = (1, 34);
-/// No issuer can name a user or a group of Kubernetes itself, whatever the prefixes are.
+/// Validation rules that prevent issuers from naming Kubernetes' own users and groups, whatever their prefixes are.
 const USER_RULES: [(&str, &str); 2] = [
     ("!user.username.startsWith('system:')", "names of users must not begin with system:"),
     ("user.groups.all(group, !group.startsWith('system:'))", "names of groups must not begin with system:"),
 ];
 
-/// The issuers whose tokens the API servers of a cluster accept.
+/// Returns the issuers whose tokens a cluster's API servers accept.
 pub fn issuers(spec: &TanzuKubernetesClusterSpec) -> &[JwtAuthenticator] {
     let settings = spec.settings.as_ref().and_then(|settings| settings.authentication.as_ref());
     settings.and_then(|settings| settings.jwt.as_deref()).unwrap_or_default()
 }
 
-/// The path of the configuration on nodes.
+/// Returns the path of the configuration file on nodes.
 pub fn authentication_file() -> String {
     format!("{AUTHENTICATION_FOLDER}/{AUTHENTICATION_FILE}")
 }
 
-/// Returns true if the API servers of a cluster have a file that gets its first issuer without new nodes.
+/// Returns true if the cluster's API servers already read a configuration file, so that the first issuer doesn't replace nodes.
 pub fn has_authentication(tkc: &TanzuKubernetesCluster) -> bool {
     is_noted(tkc, AUTHENTICATION)
 }
 
-/// Returns true if the spec of a cluster has an issuer, or had one: its API servers are to learn that it has none any more.
+/// Returns true if a cluster's spec has or had an issuer. After the last issuer is removed, the API servers must still be
+/// updated.
 pub fn distributes_issuers(tkc: &TanzuKubernetesCluster) -> bool {
     !issuers(&tkc.spec).is_empty() || is_noted(tkc, ISSUERS)
 }
 
-/// Returns the value of the annotation [`api::names::annotation::API_SERVER`] for a cluster that has its first issuer. It is noted
-/// before the guest gets the issuer, so that a copy of the cluster elsewhere knows of it, too.
+/// Returns the new value of the annotation [`api::names::annotation::API_SERVER`] when a cluster gets its first issuer. gcm
+/// writes the annotation before the workload cluster gets the issuer, so that a moved cluster keeps this record.
 pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<String> {
     if issuers(&tkc.spec).is_empty() {
         return None;
@@ -55,12 +56,12 @@ pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<String> {
     with_words(tkc, &[AUTHENTICATION, ISSUERS])
 }
 
-/// Returns true if API servers of this version of Kubernetes read a configuration.
+/// Returns true if API servers of this Kubernetes version read an authentication configuration.
 pub fn is_supported(kubernetes: &str) -> bool {
     Version::parse(kubernetes).is_ok_and(|version| version.minor() >= FIRST_RELEASE)
 }
 
-/// Returns the text of an `AuthenticationConfiguration` for API servers of this version of Kubernetes and of later ones.
+/// Returns the `AuthenticationConfiguration` for API servers of this Kubernetes version and later.
 pub fn configuration(issuers: &[JwtAuthenticator], kubernetes: &str) -> String {
     let is_v1 = Version::parse(kubernetes).is_ok_and(|version| version.minor() >= FIRST_WITH_V1);
     let version = if is_v1 { "v1" } else { "v1beta1" };
@@ -86,12 +87,12 @@ fn authenticator(issuer: &JwtAuthenticator) -> Value {
     document
 }
 
-/// Only a map whose keys are no texts cannot become JSON, and these types have none.
+/// Converts to JSON. This can't fail, because these types don't contain maps with non-string keys.
 fn to_json(value: &(impl Serialize + ?Sized)) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }
 
-/// Returns the hash by which an API server reports the configuration that it uses.
+/// Returns the hash of a configuration, in the form in which API servers report it.
 pub fn hash(configuration: &str) -> String {
     format!("sha256:{}", api::names::hex(&Sha256::digest(configuration)))
 }

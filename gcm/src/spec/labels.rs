@@ -1,8 +1,8 @@
-//! The ways in which labels of a node pool reach its nodes.
+//! Determines how labels of node pools reach nodes.
 
 use std::collections::BTreeMap;
 
-/// Labels of Kubernetes itself that a kubelet may give its own node.
+/// Labels in Kubernetes' own domains that a kubelet may set on its node.
 const WELL_KNOWN: [&str; 7] = [
     "kubernetes.io/hostname",
     "kubernetes.io/arch",
@@ -13,7 +13,7 @@ const WELL_KNOWN: [&str; 7] = [
     "failure-domain.beta.kubernetes.io/zone",
 ];
 
-/// Whether a kubelet may give its own node this label; Cluster API puts some of the others on nodes itself.
+/// Returns true if a kubelet may set this label on its node. Cluster API sets some of the other labels.
 pub fn kubelet_may_set(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return true };
     let within = |parent: &str| domain == parent || domain.ends_with(&format!(".{parent}"));
@@ -23,7 +23,7 @@ pub fn kubelet_may_set(key: &str) -> bool {
     within("kubelet.kubernetes.io") || within("node.kubernetes.io") || WELL_KNOWN.contains(&key)
 }
 
-/// Labels that Cluster API copies from a Machine to its node.
+/// Returns true if Cluster API copies this label from a Machine to its node.
 pub fn machine_label_reaches_node(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     domain == "node-role.kubernetes.io"
@@ -32,7 +32,7 @@ pub fn machine_label_reaches_node(key: &str) -> bool {
             .any(|parent| domain == *parent || domain.ends_with(&format!(".{parent}")))
 }
 
-/// The labels that a kubelet registers its node with; Cluster API copies the others to existing nodes.
+/// Returns the labels with which a kubelet registers its node. Cluster API copies the other labels to existing nodes.
 pub fn registered_labels(labels: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
     let registers = |key: &str| kubelet_may_set(key) && !machine_label_reaches_node(key);
     let labels = labels.iter().filter(|(key, _)| registers(key));

@@ -1,4 +1,4 @@
-//! The meaning of the fields of a TanzuKubernetesCluster. Admission and planning share this module, so it is below both.
+//! Interprets TanzuKubernetesCluster fields. Both admission and planning depend on this module.
 
 pub mod authentication;
 pub mod groups;

@@ -1,36 +1,35 @@
-//! The network of a cluster.
+//! A cluster's network settings.
 
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{NetworkRanges, NetworkSettings, Proxy, Trust};
 
-/// The container network that a cluster of VMware's releases gets unless it asks for another: their images carry it.
+/// The default container network of clusters with VMware's releases, whose images contain this network.
 pub const CNI: &str = "antrea";
-/// The addresses pods get.
+/// The default pod range.
 pub const PODS: &str = "192.168.0.0/16";
-/// The addresses services get.
+/// The default service range.
 pub const SERVICES: &str = "10.96.0.0/12";
-/// The domain services get.
+/// The default service domain.
 pub const DOMAIN: &str = "cluster.local";
 
-/// The network of a cluster, read once from its spec. Container network and domain have their defaults filled in; ranges do not.
+/// The network settings in a cluster spec. Defaults are applied to the container network and the domain, but not to the ranges.
 #[derive(Clone, Copy)]
 pub struct NetworkSpec<'a> {
-    /// The container network.
     pub cni: &'a str,
-    /// The addresses of pods as their author wrote them; none if they are left out.
+    /// The pod ranges as written, or empty.
     pub pods: &'a [String],
-    /// The addresses of services as their author wrote them; none if they are left out.
+    /// The service ranges as written, or empty.
     pub services: &'a [String],
-    /// The domain of services.
+    /// The service domain.
     pub domain: &'a str,
-    /// The proxy of the nodes. One that names nothing to go through, such as `{}`, is none.
+    /// The nodes' proxy. A proxy without a URL, such as `{}`, counts as unset.
     pub proxy: Option<&'a Proxy>,
-    /// The authorities that nodes trust in addition to the public ones.
+    /// Additional authorities that nodes trust.
     pub trust: Option<&'a Trust>,
 }
 
 impl<'a> NetworkSpec<'a> {
-    /// Reads the network of a cluster.
+    /// Reads the network settings from a cluster spec.
     pub fn read(spec: &'a TanzuKubernetesClusterSpec) -> Self {
         let settings = network_settings(spec);
         let blocks = |ranges: Option<&'a NetworkRanges>| {
@@ -48,12 +47,12 @@ impl<'a> NetworkSpec<'a> {
         }
     }
 
-    /// The addresses of pods, or the default.
+    /// Returns the pod ranges, or [`PODS`] if the spec doesn't set any.
     pub fn pods_or_default(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         or_default(self.pods, PODS)
     }
 
-    /// The addresses of services, or the default.
+    /// Returns the service ranges, or [`SERVICES`] if the spec doesn't set any.
     pub fn services_or_default(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         or_default(self.services, SERVICES)
     }
@@ -64,7 +63,7 @@ fn or_default<'a>(blocks: &'a [String], default: &'a str) -> impl Iterator<Item 
     blocks.iter().map(String::as_str).chain(default)
 }
 
-/// The network settings as they are written, if there are any.
+/// Returns the network settings as written.
 pub fn network_settings(spec: &TanzuKubernetesClusterSpec) -> Option<&NetworkSettings> {
     spec.settings.as_ref()?.network.as_ref()
 }

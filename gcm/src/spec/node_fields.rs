@@ -1,7 +1,7 @@
-//! The effect of each field on the nodes of a cluster. This is the only table of these effects.
+//! Defines how a change to each field affects nodes. This isn't defined anywhere else.
 //!
-//! Admission warns of nodes that a change replaces, and recipes digest the fields that replace machines; both read this table.
-//! Its functions destructure without `..`, so a new field does not compile before they name it.
+//! Admission warns about nodes that a change replaces, and recipes digest the fields whose change replaces machines. Both use
+//! this table. Its functions destructure without `..`, so a new field doesn't compile until they name it.
 
 use api::gcm::TanzuKubernetesClusterSpec;
 use api::gcm::parts::{ControlPlane, NetworkSettings, NodePool, Settings, Volume};
@@ -12,28 +12,27 @@ use super::groups::{disk_class, zone};
 use super::labels::registered_labels;
 use super::network::NetworkSpec;
 
-/// The effect of a change of one field on its nodes. It has no `Debug`: the proxy holds a password.
+/// The effect of a field change on nodes. Doesn't implement `Debug`, because the proxy can contain a password.
 #[derive(Clone, PartialEq)]
 pub enum Effect {
-    /// All nodes are replaced: the value is part of the recipe of their machines. `None` if the field is empty: a value that joins
-    /// a recipe replaces the nodes of existing clusters.
+    /// Replaces all nodes: the value is part of their machine recipe. `None` if the field is empty, because adding a value to
+    /// the recipe would replace nodes in existing clusters.
     Replaces(Option<Value>),
-    /// Cluster API itself replaces all nodes when this value changes.
+    /// Cluster API replaces all nodes when this value changes.
     ClusterApiReplaces(Option<Value>),
-    /// All nodes are replaced if the cluster's release changes.
+    /// Replaces all nodes if the cluster's release changes.
     FollowsRelease,
-    /// Nodes stay, and the change is applied to them.
+    /// Keeps the nodes and applies the change to them.
     InPlace,
-    /// Admission refuses the change.
+    /// Admission denies the change.
     Refused,
 }
 
-/// One row of the table.
+/// A field, and the effect of changing it.
 #[derive(Clone, PartialEq)]
 pub struct NodeField {
-    /// The field, below `spec` or below its group of nodes.
+    /// The path below `spec` or below the node group.
     pub path: &'static str,
-    /// The effect of a change.
     pub effect: Effect,
 }
 
@@ -42,13 +41,13 @@ impl NodeField {
         Self { path, effect }
     }
 
-    /// The name of the field without those of its parents.
+    /// Returns the last segment of the path.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
     }
 }
 
-/// The fields that concern all nodes of a cluster.
+/// Returns the fields that affect all nodes of a cluster.
 pub fn cluster_fields(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeField> {
     let TanzuKubernetesClusterSpec { topology: _, distribution: _, settings } = spec;
     let (no_settings, no_network) = (Settings::default(), NetworkSettings::default());
@@ -71,7 +70,7 @@ pub fn cluster_fields(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeField> {
     ]
 }
 
-/// The fields of the control plane.
+/// Returns the control plane's fields.
 pub fn control_plane_fields(group: &ControlPlane) -> Vec<NodeField> {
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } = group;
     vec![
@@ -84,7 +83,7 @@ pub fn control_plane_fields(group: &ControlPlane) -> Vec<NodeField> {
     ]
 }
 
-/// The fields of a pool. One with another name is another pool.
+/// Returns a pool's fields. The name isn't among them, because it identifies the pool.
 pub fn pool_fields(pool: &NodePool) -> Vec<NodeField> {
     let NodePool {
         name: _,
@@ -117,7 +116,7 @@ fn json(value: &(impl Serialize + ?Sized)) -> Option<Value> {
     serde_json::to_value(value).ok()
 }
 
-/// Disks, each with its storage class or that of its group.
+/// Returns the volumes, each with its own storage class or the group's (`otherwise`). Returns `None` without volumes.
 fn disks(volumes: Option<&[Volume]>, otherwise: &str) -> Option<Value> {
     let complete = |volume: &Volume| Volume {
         storage_class: Some(disk_class(volume, otherwise).to_owned()),

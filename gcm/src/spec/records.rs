@@ -1,24 +1,25 @@
-//! What is noted on a TanzuKubernetesCluster of its API servers, in the annotation [`annotation::API_SERVER`].
+//! API server features that gcm records on a TanzuKubernetesCluster, in the annotation [`annotation::API_SERVER`].
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 
-/// They write an audit log.
+/// The word for API servers that write an audit log.
 pub const AUDIT: &str = "audit";
-/// They encrypt Secrets.
+/// The word for API servers that encrypt Secrets.
 pub const ENCRYPTED: &str = "encryption";
-/// They read a configuration of issuers.
+/// The word for API servers that read an authentication configuration.
 pub const AUTHENTICATION: &str = "authentication";
-/// The guest has the Pods that bring the configuration of issuers to its API servers. It is noted with the first issuer.
+/// The word for a workload cluster whose Pods distribute the authentication configuration to the API servers. Recorded with the
+/// first issuer.
 pub const ISSUERS: &str = "issuers";
 
-/// Returns true if the word is noted.
+/// Returns true if the word is recorded.
 pub fn is_noted(tkc: &TanzuKubernetesCluster, word: &str) -> bool {
     words(tkc).any(|noted| noted == word)
 }
 
-/// Returns the value of the annotation with these words added, or nothing if it has them all.
+/// Returns the annotation value with these words added, or `None` if the annotation already contains all of them.
 pub fn with_words(tkc: &TanzuKubernetesCluster, added: &[&str]) -> Option<String> {
     let mut all: Vec<&str> = words(tkc).collect();
     let before = all.len();

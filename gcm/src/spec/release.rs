@@ -1,4 +1,4 @@
-//! The release of a cluster.
+//! A cluster's release.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::Tkr;
@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use crate::release::resolution::ReleaseRequest;
 use crate::release::version::Version;
 
-/// The release that the cluster asks for, as it is written.
+/// Returns the release that the cluster requests, as written.
 pub fn release_request(tkc: &TanzuKubernetesCluster) -> ReleaseRequest<'_> {
     let distribution = tkc.spec.distribution.as_ref();
     let reference = tkc.spec.topology.control_plane.tkr.as_ref();
@@ -22,7 +22,7 @@ pub fn release_request(tkc: &TanzuKubernetesCluster) -> ReleaseRequest<'_> {
     }
 }
 
-/// The version the cluster runs according to its spec.
+/// Returns the complete version in the cluster's spec. Admission sets it to the release that the request resolves to.
 pub fn current_version(tkc: &TanzuKubernetesCluster) -> Option<Version> {
     release_request(tkc).exact()
 }

@@ -1,8 +1,8 @@
-//! How the issuers of a cluster get to its API servers without new nodes: a ConfigMap in the guest, and a Pod on each control
-//! plane node that copies it to the file that the API server reads.
+//! Distributes a cluster's issuers to its API servers without replacing nodes: a ConfigMap in the workload cluster, and a Pod
+//! on each control plane node that copies the ConfigMap to the API server's file.
 //!
-//! The Pod runs from the image of kube-apiserver, which every control plane node has and no registry is needed for. That image
-//! has no shell, so the Pod runs the shell of its node.
+//! The Pod uses the kube-apiserver image, because every control plane node contains it. The image doesn't contain a shell, so
+//! the Pod runs the node's shell.
 
 use api::gcm::authentication::JwtAuthenticator;
 use serde_json::{Value, json};
@@ -11,21 +11,21 @@ use super::wanted::WantedObjects;
 use crate::addons::api_servers::GUEST_OBJECT;
 use crate::spec::authentication::{AUTHENTICATION_FILE, AUTHENTICATION_FOLDER, configuration};
 
-/// The script that the Pods run with the shell of their node.
+/// The script that the Pods run with the node's shell.
 pub const COPY_SCRIPT: &str = include_str!("authentication/copy.sh");
-/// The ConfigMap, the DaemonSet and the label of its Pods, in their namespace.
+/// The name of the ConfigMap and the DaemonSet, and the value of the Pods' label. The namespace follows.
 const NAME: &str = GUEST_OBJECT.1;
 const NAMESPACE: &str = GUEST_OBJECT.0;
-/// The folders of the node that its shell needs. `/usr` comes first: in some images the others are links into it.
+/// The node folders that the shell needs. `/usr` is mounted first, because in some images the other folders are links into it.
 const PROGRAMS: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];
-/// Where the container sees the ConfigMap.
+/// The mount path of the ConfigMap.
 const SOURCE: &str = "/issuers";
-/// Where the container sees the folder of the API server.
+/// The mount path of the API server's configuration folder.
 const TARGET: &str = "/authentication";
 
-/// The objects of a guest whose API servers accept the tokens of these issuers.
+/// Returns the objects that make API servers accept tokens from these issuers.
 ///
-/// `kubernetes` is the oldest version of its API servers, and `image` the image of kube-apiserver on its new nodes.
+/// `kubernetes` is the oldest version among the cluster's API servers, and `image` is the kube-apiserver image of new nodes.
 pub fn wanted(issuers: &[JwtAuthenticator], kubernetes: &str, image: &str) -> WantedObjects {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
@@ -35,7 +35,8 @@ pub fn wanted(issuers: &[JwtAuthenticator], kubernetes: &str, image: &str) -> Wa
     WantedObjects::of(vec![map, daemon_set(image)], Vec::new())
 }
 
-/// Old nodes do not have the image of the next release, so a Pod stays as it is until its node is replaced.
+/// Returns the DaemonSet. Old nodes don't contain the next release's image, so a Pod stays unchanged until its node is
+/// replaced.
 fn daemon_set(image: &str) -> Value {
     let labels = json!({"app": NAME});
     json!({
@@ -82,7 +83,7 @@ fn pod(image: &str) -> Value {
             "command": ["/bin/sh"],
             "args": arguments,
             "resources": {"requests": {"cpu": "5m", "memory": "8Mi"}},
-            // The file is root's. On nodes with SELinux, only this type may write to a folder of the node.
+            // The file belongs to root. On nodes with SELinux, only this type can write to a host folder.
             "securityContext": {
                 "runAsUser": 0, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
                 "capabilities": {"drop": ["ALL"]}, "seLinuxOptions": {"type": "spc_t"},
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(none.objects.manifests()[1], one.objects.manifests()[1]);
     }
 
-    /// The kubelet ends a Pod with SIGTERM, and an API server reads a whole file at any time.
+    /// The kubelet stops a Pod with SIGTERM, and an API server can read the file at any time.
     #[tokio::test]
     async fn the_shell_copies_what_changes_and_ends_when_it_is_asked_to() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,17 +1,17 @@
-//! What a guest gets of its cluster's namespace: the storage classes, and as administrators those who may edit there; and of
-//! the management cluster: the way there.
+//! Objects that a workload cluster gets from its namespace (storage classes, and administrators from the namespace's
+//! editors), from its spec (token issuers), and from the management cluster (its address).
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | [`namespace`] | what is watched of namespaces, and what of that concerns one cluster |
-//! | [`mod@storage_classes`] | the StorageClasses of a guest |
-//! | [`mod@role_bindings`] | the ClusterRoleBindings of a guest |
-//! | [`mod@supervisor`] | the Service by which a guest finds the management cluster |
-//! | [`mod@authentication`] | the issuers whose tokens the API servers of a guest accept |
-//! | [`wanted`] | objects that a guest is to have, and what can't be had |
+//! | [`namespace`] | watches on the objects of all namespaces, and the facts that concern a cluster |
+//! | [`mod@storage_classes`] | a workload cluster's StorageClasses |
+//! | [`mod@role_bindings`] | a workload cluster's ClusterRoleBindings |
+//! | [`mod@supervisor`] | the Service that leads to the management cluster |
+//! | [`mod@authentication`] | the token issuers that API servers accept |
+//! | [`wanted`] | desired objects, and problems that prevent other objects |
 //!
-//! All but the watches is pure. The [`engine`](crate::addons::engine) applies the objects, each kind as an ApplySet of its
-//! own, and `cluster/synced.rs` makes conditions of what it reports.
+//! All code is pure, except for the watches. The [`engine`](crate::addons::engine) applies each object set as its own ApplySet,
+//! and `cluster/guest/synced.rs` converts the engine's reports to conditions.
 
 pub mod authentication;
 pub mod namespace;
@@ -30,18 +30,18 @@ use namespace::NamespaceFacts;
 use role_bindings::People;
 use wanted::WantedObjects;
 
-/// What the storage classes are known by in the guest; no user can name an add-on so.
+/// The slot for the storage classes. Users can't give this name to an add-on.
 pub const STORAGE_CLASSES: &str = "sync.storage-classes";
-/// What the bindings of administrators are known by in the guest.
+/// The slot for the administrators' bindings.
 pub const ROLE_BINDINGS: &str = "sync.role-bindings";
 
-/// What the way to the management cluster is known by in the guest.
+/// The slot for the management cluster's Service.
 pub const SUPERVISOR: &str = "sync.supervisor";
 
-/// What the issuers are known by in the guest.
+/// The slot for the token issuers.
 pub const AUTHENTICATION: &str = "sync.authentication";
 
-/// The storage classes that a cluster's guest is to have: none if a bundle has them.
+/// Returns the storage classes for a workload cluster. The set is empty if a bundle provides the classes.
 pub fn storage_classes(
     tkc: &TanzuKubernetesCluster,
     facts: &NamespaceFacts,
@@ -59,28 +59,28 @@ pub fn storage_classes(
     wanted
 }
 
-/// Returns true if the spec of a cluster asks for storage.
+/// Returns true if a cluster's spec requests storage.
 pub fn is_storage_requested(tkc: &TanzuKubernetesCluster) -> bool {
     let settings = tkc.spec.settings.as_ref().and_then(|settings| settings.storage.as_ref());
     storage_classes::is_requested(settings)
 }
 
-/// The administrators that a cluster's guest is to have.
+/// Returns the administrator bindings for a workload cluster.
 pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &NamespaceFacts) -> WantedObjects {
     role_bindings::wanted(&tkc.namespace().unwrap_or_default(), &facts.role_bindings)
 }
 
-/// The users and groups that become administrators of a cluster's guest.
+/// Counts the users and groups that become administrators of a workload cluster.
 pub fn people(facts: &NamespaceFacts) -> People {
     role_bindings::count(&facts.role_bindings)
 }
 
-/// The way to the management cluster that a guest is to have, where anybody knows it.
+/// Returns the Service for the management cluster, if the management cluster's address is known.
 pub fn supervisor(facts: &NamespaceFacts) -> Option<WantedObjects> {
     facts.supervisor.as_ref().map(supervisor::wanted)
 }
 
-/// All of it, as the engine applies it.
+/// Returns all sets that come from the namespace and the management cluster, for the engine.
 pub fn sets(
     tkc: &TanzuKubernetesCluster,
     facts: &NamespaceFacts,
@@ -94,7 +94,7 @@ pub fn sets(
     sets
 }
 
-/// Objects as the engine applies them, under this name.
+/// Returns a set for the engine.
 pub fn set(name: &str, wanted: WantedObjects) -> ChosenAddon {
     let source = Source::Generated(Arc::new(wanted.objects));
     ChosenAddon { name: name.to_owned(), type_: None, source }

@@ -1,4 +1,4 @@
-//! What is watched of namespaces, and what of that concerns the clusters in one of them.
+//! Watches objects in all namespaces, and extracts the facts that concern the clusters of a namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::role_bindings::makes_administrators;
 use super::supervisor::{CLUSTER_INFO, SupervisorEndpoint, of_cluster_info};
 use super::wanted::Problem;
 
-/// What follows the name of a storage class in the keys of quotas.
+/// The separator between the storage class name and the resource in quota keys.
 pub const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
-/// A ResourceQuota without its selectors and without what is used of it, which changes all the time.
+/// A ResourceQuota's limits, without selectors and usage, because usage changes frequently.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = ResourceQuota)]
 pub struct QuotaLimits {
-    /// Whose limits they are.
+    /// The metadata of the quota.
     pub metadata: ObjectMeta,
     spec: Option<Limits>,
 }
@@ -37,14 +37,14 @@ struct Limits {
 }
 
 impl QuotaLimits {
-    /// The storage classes that it assigns to its namespace.
+    /// Returns the storage classes that the quota assigns to its namespace.
     pub fn assigned_classes(&self) -> BTreeSet<String> {
         let hard = self.spec.as_ref().and_then(|spec| spec.hard.as_ref());
         hard.map(assigned_classes).unwrap_or_default()
     }
 }
 
-/// The storage classes of which these limits leave something.
+/// Returns the storage classes that have a limit above zero in `hard`.
 pub fn assigned_classes(hard: &BTreeMap<String, Quantity>) -> BTreeSet<String> {
     let is_some = |amount: &Quantity| api::Quantity(amount.0.clone()).millis().is_ok_and(|amount| amount > 0);
     let classes = hard.iter().filter(|(_, amount)| is_some(amount));
@@ -54,16 +54,14 @@ pub fn assigned_classes(hard: &BTreeMap<String, Quantity>) -> BTreeSet<String> {
         .collect()
 }
 
-/// What is watched of all namespaces.
+/// The watches on all namespaces.
 #[derive(Clone)]
 pub struct NamespaceCaches {
-    /// The limits of quotas.
     pub quotas: Cache<QuotaLimits>,
     /// The storage classes of the management cluster.
     pub storage_classes: Cache<StorageClass>,
-    /// The role bindings.
     pub role_bindings: Cache<RoleBinding>,
-    /// What kubeadm makes public of the management cluster.
+    /// kubeadm's public ConfigMap about the management cluster.
     pub cluster_info: Cache<ConfigMap>,
     supervisor: Option<SupervisorEndpoint>,
     quotas_of: Index<QuotaLimits>,
@@ -71,7 +69,7 @@ pub struct NamespaceCaches {
 }
 
 impl NamespaceCaches {
-    /// Begins to watch. Where guests reach the management cluster is found out if nobody says it.
+    /// Starts the watches. Without `supervisor`, the management cluster's address is read from the ConfigMap cluster-info.
     pub fn start(runtime: &Runtime, supervisor: Option<SupervisorEndpoint>) -> Self {
         let client = || runtime.client.clone();
         let quotas: Cache<QuotaLimits> = watch::objects(runtime, Api::all(client()));
@@ -90,7 +88,7 @@ impl NamespaceCaches {
         }
     }
 
-    /// What concerns the clusters of a namespace.
+    /// Returns the facts that concern the clusters in a namespace.
     pub fn facts(&self, namespace: &str) -> NamespaceFacts {
         let quotas = self.quotas_of.objects(namespace);
         let assigned = quotas.iter().flat_map(|quota| quota.assigned_classes());
@@ -106,14 +104,15 @@ impl NamespaceCaches {
     }
 }
 
-/// What a namespace gives to the clusters in it.
+/// The facts about a namespace that concern its clusters.
 #[derive(Clone, Default)]
 pub struct NamespaceFacts {
-    /// The storage classes that are assigned to it, as the management cluster has them.
+    /// The storage classes assigned to the namespace, by name, each with its object if it exists in the management cluster.
     pub classes: BTreeMap<String, Option<Arc<StorageClass>>>,
-    /// The role bindings that make administrators of guests.
+    /// The role bindings that create administrators.
     pub role_bindings: Vec<Arc<RoleBinding>>,
-    /// Where its guests reach the management cluster, as far as anybody knows.
+    /// The address at which workload clusters reach the management cluster, or the problem that prevents its use. `None` if
+    /// unknown.
     pub supervisor: Option<Result<SupervisorEndpoint, Problem>>,
 }
 

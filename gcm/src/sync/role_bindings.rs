@@ -1,7 +1,7 @@
-//! The ClusterRoleBindings of a guest: who may edit the namespace of a cluster administers the cluster.
+//! A workload cluster's ClusterRoleBindings: users who can edit the cluster's namespace become cluster administrators.
 //!
-//! Kubernetes' roles `edit` and `admin` are the original's "Can Edit" and "Owner". Who has one of them in the namespace reads
-//! the Secret with the guest's kubeconfig there, so that nobody gets more than they had.
+//! Kubernetes' roles `edit` and `admin` correspond to the original product's "Can Edit" and "Owner". Users with either role can
+//! read the Secret that contains the cluster's kubeconfig, so the bindings don't grant additional rights.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,24 +14,25 @@ use sha2::{Digest, Sha256};
 
 use super::wanted::{Problem, WantedObjects};
 
-/// The ClusterRoles that allow to edit a namespace.
+/// The ClusterRoles that allow editing a namespace.
 const EDITORS: [&str; 2] = ["admin", "edit"];
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// The kinds of subjects that are people.
+/// The subject kinds that denote people.
 const USER: &str = "User";
 const GROUP: &str = "Group";
-/// What the names of all bindings begin with.
+/// The prefix of the names of all bindings.
 const PREFIX: &str = "vmware-system-auth-sync-wcp";
-/// Kubernetes' own users and groups: in the guest these are others than in the management cluster.
+/// The prefix of Kubernetes' own users and groups. In the workload cluster, such names denote other subjects than in the
+/// management cluster.
 const OF_KUBERNETES: &str = "system:";
-/// The most users and groups of one namespace that become administrators.
+/// The maximum number of users and groups in a namespace that become administrators.
 const MAX_PEOPLE: usize = 200;
-/// The longest name of a user or group, in bytes.
+/// The maximum length of a user or group name, in bytes.
 const MAX_NAME: usize = 256;
-/// So many bytes of a name, and of its domain, are in the name of its binding.
+/// The maximum number of bytes that a binding name contains from the name of a user or group, and from its domain.
 const MAX_SHOWN: usize = 64;
 
-/// Whether the users and groups of a binding may edit its namespace.
+/// Returns true if a binding's subjects can edit its namespace.
 pub fn makes_administrators(binding: &RoleBinding) -> bool {
     let role = &binding.role_ref;
     role.kind == "ClusterRole" && EDITORS.contains(&role.name.as_str())
@@ -44,12 +45,11 @@ struct Person<'a> {
     name: &'a str,
 }
 
-/// The number of users and groups with bindings in a guest.
+/// The number of users and groups that get bindings in a workload cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct People {
-    /// The users.
     pub users: usize,
-    /// The groups. The number of their members is not known.
+    /// The number of groups. The number of their members isn't known.
     pub groups: usize,
 }
 
@@ -70,7 +70,7 @@ fn people(bindings: &[Arc<RoleBinding>]) -> BTreeSet<Person<'_>> {
     subjects.filter_map(person).collect()
 }
 
-/// The ClusterRoleBindings of a guest in this namespace.
+/// Returns the ClusterRoleBindings for workload clusters in this namespace.
 pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
     let (people, long): (Vec<_>, Vec<_>) =
         people(bindings).into_iter().partition(|person| person.name.len() <= MAX_NAME);
@@ -94,7 +94,7 @@ pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
     WantedObjects::of(documents, problems)
 }
 
-/// Who a subject is, unless it is a program.
+/// Returns the user or group that a subject names, or `None` for service accounts and for Kubernetes' own users and groups.
 fn person(subject: &Subject) -> Option<Person<'_>> {
     let Subject { api_group, kind, name, namespace: _ } = subject;
     let is_rbac = api_group.as_deref().is_none_or(|group| group.is_empty() || group == RBAC);
@@ -112,9 +112,10 @@ fn document(namespace: &str, person: Person<'_>) -> Value {
     })
 }
 
-/// `PREFIX:NAMESPACE:group:DOMAIN:NAME` of a group `sso:NAME@DOMAIN`, with an empty domain of a name without one.
+/// Returns `PREFIX:NAMESPACE:KIND:DOMAIN:NAME` for a user or group `sso:NAME@DOMAIN`. For other names, the domain is empty.
 ///
-/// What a name of an object can't hold is a dash; then a digest of the whole keeps two names apart.
+/// Replaces characters that object names can't contain with dashes, and cuts off long parts. If this changes the name, appends
+/// a digest to keep it unique.
 fn binding_name(namespace: &str, person: Person<'_>) -> String {
     let of_sso = person.name.strip_prefix("sso:").and_then(|name| name.rsplit_once('@'));
     let (name, domain) = of_sso.unwrap_or((person.name, ""));

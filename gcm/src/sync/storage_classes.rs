@@ -1,7 +1,7 @@
-//! The StorageClasses of a guest: those of its namespace, each in two editions.
+//! A workload cluster's StorageClasses: each class that is assigned to the cluster's namespace, in two editions.
 //!
-//! The second edition binds a volume when the first Pod that uses it is scheduled; it is named after the first, with
-//! `-latebinding`. Claims in the guest become claims of the class that `svStorageClass` names in the namespace.
+//! The second edition has the suffix `-latebinding`, and binds a volume when the first Pod that uses it is scheduled. Claims in
+//! the workload cluster become claims in the namespace, with the class that `svStorageClass` names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,30 +12,32 @@ use serde_json::{Value, json};
 
 use super::wanted::{Problem, WantedObjects};
 
-/// The driver of volumes in guests.
+/// The CSI driver in workload clusters.
 pub const PROVISIONER: &str = "csi.vsphere.vmware.com";
-/// Marks the class of claims that name none.
+/// The annotation that marks the default class.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
-/// What the second edition's name ends with.
+/// The name suffix of the second edition.
 const LATE_BINDING: &str = "-latebinding";
 const WAIT_FOR_FIRST_CONSUMER: &str = "WaitForFirstConsumer";
-/// The most classes of a namespace that one guest gets: with both editions, what a list of the guest may have.
+/// The maximum number of classes that a workload cluster gets. With two editions each, this number stays within the limit for
+/// lists in workload clusters.
 const MAX_CLASSES: usize = 200;
-/// So many names are in a message.
+/// The maximum number of names in a message.
 const MAX_NAMES: usize = 10;
-/// The most characters of a name.
+/// The maximum length of a class name, in bytes.
 const MAX_NAME: usize = 253;
 
-/// The classes of the management cluster that are assigned to the namespace, by name.
+/// The management cluster's classes that are assigned to the namespace, by name.
 type Assigned = BTreeMap<String, Option<Arc<StorageClass>>>;
 
-/// Returns true if a cluster asks for storage: it names a class.
+/// Returns true if a cluster requests storage by naming a class or a default class.
 pub fn is_requested(settings: Option<&StorageSettings>) -> bool {
     let Some(StorageSettings { classes, default_class }) = settings else { return false };
     classes.iter().flatten().chain(default_class).any(|name| !name.is_empty())
 }
 
-/// The StorageClasses of a guest: those of `assigned` that the cluster asks for, or all.
+/// Returns the StorageClasses for a workload cluster: the assigned classes that the cluster names, or all assigned classes if
+/// it doesn't name any.
 pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &Assigned) -> WantedObjects {
     let named: BTreeSet<&str> = settings
         .and_then(|settings| settings.classes.as_deref())
@@ -74,7 +76,7 @@ pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &As
     WantedObjects::of(documents.into_values().collect(), problems)
 }
 
-/// The annotation of this ConfigMap says nothing that gcm knows.
+/// Returns the problem for a ConfigMap whose annotation is invalid.
 pub fn invalid_annotation(config_map: &str) -> Problem {
     Problem::new(
         format!("ConfigMap {config_map}"),
@@ -82,7 +84,8 @@ pub fn invalid_annotation(config_map: &str) -> Problem {
     )
 }
 
-/// No classes, because the bundle in this ConfigMap has them. Classes in the spec have no effect then.
+/// Returns an empty set, because the bundle in this ConfigMap provides the classes. Reports a problem if the spec names classes
+/// too, because they don't have an effect.
 pub fn of_bundle(settings: Option<&StorageSettings>, config_map: &str) -> WantedObjects {
     let problem = is_requested(settings).then(|| {
         let message = format!(
@@ -93,8 +96,8 @@ pub fn of_bundle(settings: Option<&StorageSettings>, config_map: &str) -> Wanted
     WantedObjects::of(Vec::new(), problem.into_iter().collect())
 }
 
-/// The class as the management cluster has it, and the edition of it that binds late, unless the namespace has a class of
-/// that name.
+/// Returns the editions of a class. Omits the late-binding edition if an assigned class already uses its name, the name would
+/// be too long, or `name` already has the suffix.
 fn editions(name: &str, class: Option<&StorageClass>, assigned: &Assigned) -> Vec<(String, Value)> {
     let mode = class.and_then(|class| class.volume_binding_mode.as_deref()).unwrap_or("Immediate");
     let mut editions = vec![(name.to_owned(), document(name, name, class, mode))];
@@ -106,7 +109,7 @@ fn editions(name: &str, class: Option<&StorageClass>, assigned: &Assigned) -> Ve
     editions
 }
 
-/// The class that a class may be the second edition of: itself, if it is none.
+/// Returns the name of the first edition. A name without the suffix is returned unchanged.
 pub fn first_edition(name: &str) -> &str {
     name.strip_suffix(LATE_BINDING).unwrap_or(name)
 }
@@ -125,7 +128,7 @@ fn document(name: &str, of: &str, class: Option<&StorageClass>, mode: &str) -> V
 }
 
 fn unassigned(name: &str, field: &str, namespace: &str, assigned: &Assigned) -> Problem {
-    // Whatever a user wrote is shown.
+    // Escape the name, because users can write any string.
     let name = name.escape_debug();
     let message = format!(
         "it is not assigned to namespace {namespace}. Add the hard limit {name}.storageclass.storage.k8s.io/requests.storage to a ResourceQuota there, or remove the class from {field}. {}",
@@ -142,7 +145,7 @@ fn no_default(name: &str, namespace: &str, assigned: &Assigned) -> Problem {
     Problem::new(format!("StorageClass {name}"), message)
 }
 
-/// What the namespace has instead.
+/// Lists the classes that are assigned to the namespace, for messages.
 fn offered(assigned: &Assigned) -> String {
     if assigned.is_empty() {
         return "The namespace has none".to_owned();

@@ -1,4 +1,5 @@
-//! How a guest's programs find the management cluster: Service `default/supervisor`, as vSphere with Tanzu has it.
+//! The Service `default/supervisor`, through which programs in a workload cluster find the management cluster, like in vSphere
+//! with Tanzu.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -10,15 +11,15 @@ use serde_json::json;
 
 use super::wanted::{Problem, WantedObjects};
 
-/// The port that programs of vSphere with Tanzu ask at.
+/// The port that programs for vSphere with Tanzu use.
 const PORT: u16 = 6443;
 const NAMESPACE: &str = "default";
 const NAME: &str = "supervisor";
-/// What kubeadm makes public of a cluster, and the key of it.
+/// The namespace and name of kubeadm's public ConfigMap about a cluster.
 pub const CLUSTER_INFO: (&str, &str) = ("kube-public", "cluster-info");
 const KUBECONFIG: &str = "kubeconfig";
 
-/// Where the API server of the management cluster answers for guests.
+/// The address at which workload clusters reach the management cluster's API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupervisorEndpoint {
     address: IpAddr,
@@ -46,7 +47,8 @@ impl fmt::Display for SupervisorEndpoint {
     }
 }
 
-/// What kubeadm's ConfigMap says of it: nothing where there is none, and a problem where guests can't use that.
+/// Reads the address from kubeadm's ConfigMap. Returns `None` if the ConfigMap doesn't contain an address, and a problem if
+/// workload clusters can't use the address.
 pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, Problem>> {
     let text = map.data.as_ref()?.get(KUBECONFIG)?;
     let clusters = Kubeconfig::from_yaml(text).ok()?.clusters;
@@ -61,7 +63,8 @@ pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, Pro
     Some(host.parse().map_err(|why: String| problem(&why)))
 }
 
-/// The Service in the guest, and where it leads. A headless one, as programs know it, cannot lead to another port.
+/// Returns the Service and its EndpointSlice. Programs expect a headless Service. The Service gets a cluster IP only if the
+/// management cluster uses another port than `PORT`, because headless Services can't map ports.
 pub fn wanted(endpoint: &Result<SupervisorEndpoint, Problem>) -> WantedObjects {
     let endpoint = match endpoint {
         Ok(endpoint) => endpoint,

@@ -1,37 +1,37 @@
-//! Objects that a guest is to have, and what of them can't be had.
+//! A workload cluster's desired objects, and problems that prevent other objects.
 
 use serde_json::Value;
 
 use crate::addons::manifest;
 use crate::addons::own_objects::Generated;
 
-/// What can't be had before somebody acts.
+/// A problem that prevents an object from being created until a user fixes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The object at fault.
+    /// The faulty object.
     pub object: String,
-    /// What is wrong with it, and what to do.
+    /// The problem and the remedy.
     pub message: String,
 }
 
 impl Problem {
-    /// A problem of an object.
+    /// Returns a problem with an object.
     pub fn new(object: impl Into<String>, message: impl Into<String>) -> Self {
         Self { object: object.into(), message: message.into() }
     }
 }
 
-/// Objects of one kind that a guest is to have.
+/// A set of objects that a workload cluster should have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WantedObjects {
-    /// Those that can be had.
+    /// The objects that can be created.
     pub objects: Generated,
-    /// What is asked for and can't be had.
+    /// The problems that prevent requested objects.
     pub problems: Vec<Problem>,
 }
 
 impl WantedObjects {
-    /// The objects of these documents; one that no object can be is a problem.
+    /// Parses the documents into objects. Reports each invalid document as a problem.
     pub fn of(documents: Vec<Value>, mut problems: Vec<Problem>) -> Self {
         let mut manifests = Vec::with_capacity(documents.len());
         for document in documents {

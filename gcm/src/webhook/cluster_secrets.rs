@@ -1,7 +1,7 @@
-//! Refuses a new cluster if Cluster API would use existing Secrets that it did not create.
+//! Denies a new cluster if Cluster API would use existing Secrets that it didn't create.
 //!
-//! Cluster API connects to the server in the kubeconfig, and signs with the keys of the other Secrets. Admission policies protect the
-//! Secrets of existing clusters. Secrets that were there first, also before the policies, are found here.
+//! Cluster API connects to the server in the kubeconfig, and signs with the keys in the other Secrets. Admission policies
+//! protect the Secrets of existing clusters. This check finds Secrets that were created before the cluster or the policies.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names;
@@ -12,13 +12,13 @@ use kube::{Api, Client, ResourceExt};
 
 use crate::admission::denial::FieldDenial;
 
-/// The kind that controls the kubeconfig of a cluster.
+/// The kind that controls a cluster's kubeconfig Secret.
 const CONTROL_PLANE: &str = "KubeadmControlPlane";
 
-/// Returns a denial for each Secret that Cluster API would use for the new cluster and that is not Cluster API's.
+/// Returns a denial for each Secret that Cluster API would use for the new cluster but didn't create.
 ///
 /// # Errors
-/// A Secret that could not be read.
+/// Returns an error if a Secret can't be read.
 pub async fn denials(tkc: &TanzuKubernetesCluster, client: &Client) -> kube::Result<Vec<FieldDenial>> {
     let secrets = Api::<Secret>::namespaced(client.clone(), &tkc.namespace().unwrap_or_default());
     let cluster = tkc.name_any();
@@ -31,7 +31,7 @@ pub async fn denials(tkc: &TanzuKubernetesCluster, client: &Client) -> kube::Res
     Ok(foreign.map(denial).collect())
 }
 
-/// Returns the denial for Secrets that could not be read.
+/// Returns the denial for Secrets that couldn't be read in time.
 pub fn unread() -> FieldDenial {
     FieldDenial::new(
         "metadata.name",
@@ -40,12 +40,12 @@ pub fn unread() -> FieldDenial {
     )
 }
 
-/// Returns true for a Secret that Cluster API created for a former cluster of this name, and that is about to be deleted, and for
-/// certificates that an administrator provides.
+/// Returns true if Cluster API created the Secret for an earlier cluster with this name, or if the Secret is a certificate
+/// authority that an administrator provides for the cluster.
 fn is_of_cluster_api(secret: &Secret, cluster: &str) -> bool {
     let has_type = secret.type_.as_deref() == Some(names::CLUSTER_API_SECRET_TYPE);
     if secret.name_any() == names::kubeconfig_secret(cluster) {
-        // The garbage collector deletes a Secret whose only owner does not exist.
+        // The garbage collector deletes a Secret whose only owner doesn't exist.
         let control_plane = names::control_plane(cluster);
         let owners = secret.owner_references();
         return has_type
@@ -103,7 +103,7 @@ mod tests {
         let own = "cluster.x-k8s.io/secret";
         let foreign = [
             secret("c-kubeconfig", "Opaque", labelled.clone()),
-            // Its type can be from before the policies; then its owner is another, or none.
+            // Secrets that are older than the policies can have the type, but their owner differs or is missing.
             secret("c-kubeconfig", own, labelled.clone()),
             secret("c-kubeconfig", own, owned("another-control-plane")),
             secret("c-ca", "Opaque", json!({})),

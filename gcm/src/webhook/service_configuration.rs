@@ -1,4 +1,4 @@
-//! The TkgServiceConfiguration, as admission sees it: users need no right to read it.
+//! Caches the TkgServiceConfiguration for admission, so that users don't need permission to read it.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use kit::watch::Cache;
 use kube::ResourceExt;
 use parking_lot::RwLock;
 
-/// The configuration as the watch last showed it. Clones share it.
+/// The latest configuration that the watch delivered. Clones share the configuration.
 #[derive(Clone, Default)]
 pub struct ServiceConfiguration(Arc<RwLock<Arc<TkgServiceConfigurationSpec>>>);
 
 impl ServiceConfiguration {
-    /// A configuration that follows a watch.
+    /// Returns a configuration that a watch keeps current.
     pub fn following(cache: &Cache<TkgServiceConfiguration>) -> Self {
         let configuration = Self::default();
         let followed = configuration.clone();
@@ -29,7 +29,7 @@ impl ServiceConfiguration {
         *self.0.write() = Arc::new(spec);
     }
 
-    /// What it says; nothing at all where there is none.
+    /// Returns the current configuration. It is empty if the object doesn't exist.
     pub fn current(&self) -> Arc<TkgServiceConfigurationSpec> {
         Arc::clone(&self.0.read())
     }

@@ -1,4 +1,4 @@
-//! What the API server sends, and what it gets.
+//! Tests the webhooks with the requests that an API server sends.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
@@ -13,9 +13,9 @@ use crate::release::ReleaseImage;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::testing::{SITE_VERSIONS, manifest, sound};
 
-/// Webhooks that know the site's releases, but no node images, and reach no API server.
+/// Returns webhooks that know the site's releases without node images, and that use a fake API server.
 fn webhooks() -> State<Arc<Webhooks>> {
-    // It has none of the Secrets that a cluster would use, and fails all else.
+    // The fake API server responds with 404 for Secrets and 500 for all other requests.
     let (client, _) = server(|request: &Request| {
         let is_secret = request.path.contains("/secrets/");
         if is_secret { refusal(404, "NotFound") } else { refusal(500, "InternalError") }
@@ -46,7 +46,7 @@ fn review(new: &TanzuKubernetesCluster, version: &str) -> Value {
     })
 }
 
-/// As it comes over the wire.
+/// Parses a review as received over HTTP.
 fn sent(review: &Value) -> Review {
     Review::read(review.to_string()).unwrap()
 }
@@ -156,7 +156,7 @@ async fn a_range_of_management_is_refused_to_a_new_cluster() {
     assert_eq!(kept["response"]["allowed"], true, "{kept}");
 }
 
-/// `kubectl replace` with a manifest of v1alpha1 does not send the annotation that keeps the other pools.
+/// `kubectl replace` with a v1alpha1 manifest doesn't send the annotation that preserves the other pools.
 #[tokio::test]
 async fn v1alpha1_removes_no_pool_that_it_cannot_show() {
     let mut old = sound();

@@ -1,4 +1,4 @@
-//! Every rule once, and that real configurations are accepted.
+//! Tests each rule once, and that real configurations are accepted.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! References to releases that are prefixes of their names.
+//! Tests release references that are name prefixes.
 
 use api::gcm::TanzuKubernetesCluster;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::super::validate;
 use super::{REFERENCE, set, stored, updated};
 use crate::testing::{SITE_VERSIONS, available, sound};
 
-/// What a cluster says of its release: reference, full version, and the references of its pools.
+/// Returns all release names in a cluster: reference, full version, and pool references.
 fn release_names(tkc: &TanzuKubernetesCluster) -> Vec<String> {
     fn reference(tkr: Option<&api::gcm::parts::Tkr>) -> &str {
         tkr.and_then(api::gcm::parts::Tkr::name).unwrap_or_default()
@@ -41,7 +41,7 @@ fn a_reference_may_be_a_prefix_and_is_written_out() {
         assert_eq!(validate(&full, None, &available), []);
     }
     let before = stored("v1.32");
-    // The same manifest once more; then one that names the next release, with and without its pools.
+    // Apply the same manifest again, then one that names the next release, with and without pool references.
     let pool = "/spec/topology/nodePools/0/tkr/reference/name";
     for (reference, in_pool, runs) in [
         ("v1.32", None, old),
@@ -66,7 +66,7 @@ fn a_reference_may_be_a_prefix_and_is_written_out() {
     insta::assert_yaml_snapshot!(outcomes);
 }
 
-/// A newer patch release changes nothing for who applies his manifest again.
+/// A newer patch release doesn't upgrade a cluster whose manifest is applied again.
 #[test]
 fn the_same_prefix_again_is_no_upgrade() {
     let before = with_defaults(&stored("v1.33"), None, &available(&SITE_VERSIONS));

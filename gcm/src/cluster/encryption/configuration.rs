@@ -1,8 +1,8 @@
-//! Kubernetes' EncryptionConfiguration: a new one, and a check of one that a user wrote.
+//! Generates an EncryptionConfiguration, and checks a configuration that a user wrote.
 //!
-//! A new one uses AES-CBC. Every Kubernetes release reads it, and unlike `secretbox` it consists of algorithms that builds for
-//! FIPS 140 allow; `aesgcm` would need another key after 200,000 writes. AES-CBC does not detect changed data. A user who can
-//! change the data in etcd can also change RBAC rules there, which are not encrypted.
+//! A generated configuration uses AES-CBC. Every Kubernetes release supports it, and unlike `secretbox` it only uses algorithms
+//! that FIPS 140 builds allow. `aesgcm` would need another key after 200,000 writes. AES-CBC doesn't detect changed data, but a
+//! user who can change data in etcd can also change RBAC rules there, which aren't encrypted.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,14 +11,14 @@ use kit::bounded::Budget;
 use serde::{Deserialize, Deserializer};
 use zeroize::Zeroizing;
 
-/// Bytes of a new key.
+/// The length of a generated key, in bytes.
 const KEY_BYTES: usize = 32;
-/// What templates of cloud-init begin with. The node would replace them.
+/// The opening delimiters of cloud-init template expressions, which a node would replace.
 const TEMPLATES: [&str; 3] = ["{{", "{%", "{#"];
-/// How an EncryptionConfiguration names Secrets, or a group of resources that they belong to.
+/// The resource names that cover Secrets in an EncryptionConfiguration.
 const SECRETS: [&str; 3] = ["secrets", "*.", "*.*"];
 
-/// Returns a configuration with a new key. Secrets without encryption can be read, too.
+/// Returns a configuration with a new key. With this configuration, API servers can also read Secrets that aren't encrypted.
 pub fn generate() -> Zeroizing<String> {
     let key = Zeroizing::new(rand::random::<[u8; KEY_BYTES]>());
     let text = Zeroizing::new(BASE64_STANDARD.encode(*key));
@@ -52,7 +52,7 @@ struct Resources {
     providers: Vec<Provider>,
 }
 
-/// Exactly one of these is set.
+/// One encryption provider. Exactly one of the fields is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Provider {
@@ -80,17 +80,17 @@ struct Key {
     secret: Zeroizing<String>,
 }
 
-/// Reads a key, which is wiped from memory when it is dropped.
+/// Deserializes a key into a string that is wiped from memory when it is dropped.
 fn read_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String>, D::Error> {
     String::deserialize(deserializer).map(Zeroizing::new)
 }
 
-/// Checks a configuration as an API server reads it. The message quotes nothing of it.
+/// Checks that an API server can read a configuration. Messages don't quote the configuration.
 ///
 /// # Errors
-/// What is wrong, and how to write it.
+/// Returns a description of the fault, to follow "has".
 pub fn check(text: &str, budget: &Budget) -> Result<(), &'static str> {
-    // It becomes a block of text in cloud-init's document, which is a template.
+    // The configuration becomes a block in cloud-init's document, which is a template.
     if !text.bytes().all(|byte| byte == b'\n' || byte == b' ' || byte.is_ascii_graphic()) {
         return Err("characters other than printable ASCII and line feeds");
     }

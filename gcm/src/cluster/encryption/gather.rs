@@ -1,4 +1,4 @@
-//! The Secret with the keys, read; the key that a new cluster needs is generated here, and stored with the plan.
+//! Reads the Secret that contains the keys. Generates a key for a new cluster. The key is stored when the plan is carried out.
 
 use std::time::Duration;
 
@@ -16,34 +16,34 @@ use crate::cluster::error::Error;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::api_server::{ApiServerFeatures, ENCRYPTION, ENCRYPTION_FILE};
 
-/// Bytes of the longest configuration that is read.
+/// The maximum size, in bytes, of a configuration.
 const LONGEST: usize = 32 << 10;
-/// What one check may use.
+/// The limits for one check.
 const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
-/// When the Secret is read again although nothing changed: no watch shows that it was deleted.
+/// The interval at which the Secret is read again. Watches don't report the Secret's deletion.
 const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
-/// The encryption of a cluster. It holds a key, which cannot be printed and is wiped from memory when it is dropped.
+/// The encryption state of a cluster. A contained key can't be printed, and is wiped from memory when it is dropped.
 #[derive(Default)]
 pub struct Encryption {
     is_on: bool,
-    /// The configuration of a new cluster that no Secret has yet.
+    /// A new cluster's configuration that isn't in a Secret yet.
     pub new_configuration: Option<Zeroizing<String>>,
-    /// Why new nodes of an existing control plane cannot use the Secret: the name of the Secret, and what to do.
+    /// The reason why new nodes of an existing control plane can't use the Secret: the Secret's name, the fault and the remedy.
     pub unusable: Option<String>,
 }
 
 impl Encryption {
-    /// Returns when to read the Secret again if nothing changes.
+    /// Returns the delay until the Secret must be read again, or `None` if the cluster doesn't encrypt Secrets.
     pub fn next_look(&self) -> Option<Duration> {
         self.is_on.then_some(CHECK_INTERVAL)
     }
 }
 
-/// Reads the Secret of a cluster that encrypts Secrets, and generates a key if it is new and has none.
+/// Reads the keys if the cluster encrypts Secrets. Generates a key for a new cluster without a Secret.
 ///
 /// # Errors
-/// A new cluster would use a Secret that is not usable.
+/// Fails if a new cluster's Secret can't be used.
 pub async fn gather(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
@@ -63,7 +63,7 @@ pub async fn gather(
     .await
 }
 
-/// `has_data` is true if an etcd may exist whose Secrets are encrypted.
+/// Checks the Secret. `has_data` is true if etcd may contain encrypted Secrets.
 fn read(
     tkc: &TanzuKubernetesCluster,
     secret: Option<&Secret>,

@@ -1,7 +1,7 @@
-//! The encryption of Secrets in the etcd of a cluster: the Secret with the keys.
+//! Encrypts the Secrets in a cluster's etcd: manages the Secret that contains the keys.
 //!
-//! gcm creates it once. A cluster whose control plane exists never gets another key: its API servers could not read what the
-//! former key encrypted.
+//! gcm creates this Secret once. A cluster whose control plane exists never gets another key, because its API servers couldn't
+//! read data that the former key encrypted.
 
 pub mod configuration;
 pub mod gather;

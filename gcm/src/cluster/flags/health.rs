@@ -1,4 +1,4 @@
-//! Flags: when a node counts as ill, and of how many nodes at once that is believed.
+//! Flags for node health: the time until a node counts as unhealthy, and the limits for replacements.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Rights in the management cluster for the programs in the guest that provide load balancers and volumes.
+//! Permissions in the management cluster for programs in the workload cluster that provide load balancers and volumes.
 
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountSpec, WCPCluster};
 use api::names;
@@ -12,7 +12,7 @@ use crate::cluster::input::Input;
 const READ: &[&str] = &["get", "list", "watch"];
 const ALL: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 
-/// The accounts of the cloud provider and of the storage driver.
+/// Returns the accounts for the cloud provider and the storage driver.
 pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
     let cloud_provider = vec![
         rule("vmoperator.vmware.com", &["virtualmachineservices"], ALL),
@@ -88,7 +88,7 @@ mod tests {
     use crate::cluster::spec::ValidatedCluster;
     use crate::testing::sound;
 
-    /// The names of the accounts of a cluster with this name.
+    /// Returns the account names for a cluster with this name.
     fn account_names(cluster: &str) -> Vec<String> {
         let fixture = ClusterFixture::running(sound());
         let facts = fixture.facts();

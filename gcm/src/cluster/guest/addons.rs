@@ -1,4 +1,4 @@
-//! What the guest is to have besides its nodes.
+//! Plans a workload cluster's add-ons.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::spec::release::current_version;
 use crate::sync;
 use crate::sync::storage_classes::PROVISIONER;
 
-/// The add-ons of a cluster whose API server has answered.
+/// Returns a cluster's add-ons, or `None` until its API server has answered and its endpoint is known.
 pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     let cluster = facts.cluster.as_ref().filter(|_| facts.is_initialized())?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
@@ -61,7 +61,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     Some(WantedAddons { server, addons, synced, values, kubeadm, survey })
 }
 
-/// The programs that the conditions of the cluster are about.
+/// Returns the plan for the survey: the programs that the cluster's conditions report on.
 fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<String>) -> SurveyPlan {
     let tokens = accounts(input).into_iter().map(|account| GuestSecret {
         namespace: account.spec.target_namespace,
@@ -77,7 +77,8 @@ fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<Str
     }
 }
 
-/// Returns the nodes that CoreDNS runs on, once the control plane has the release; nothing if nodes pull its image from a registry.
+/// Returns the nodes for CoreDNS, once the whole control plane runs the release. Returns `None` if nodes can pull the image
+/// from a registry.
 fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
     let release = input.release;
     let image = release.coredns.as_ref()?;
@@ -96,7 +97,8 @@ fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
     })
 }
 
-/// Returns true if the cluster requests the release. In an upgrade in steps, the control plane has others before it.
+/// Returns true if the cluster requests this release. During an upgrade in steps, the control plane runs other releases before
+/// the requested one.
 fn is_requested(input: &Input<'_>) -> bool {
     current_version(input.tkc).is_none_or(|requested| requested == input.release.candidate.version)
 }
@@ -105,7 +107,7 @@ fn has_release(live: &MachineDeployment, release: &KubernetesRelease) -> bool {
     live.spec.template.spec.version.as_ref() == Some(&release.kubernetes)
 }
 
-/// Returns true if the pool has nodes, and no taint that keeps Pods away from them.
+/// Returns true if the pool has nodes, and its taints don't keep Pods without a toleration away from them.
 fn has_open_nodes(pool: &NodePool, facts: &Facts) -> bool {
     let keeps_away = |taint: &Taint| taint.effect != "PreferNoSchedule";
     let is_of_pool = |live: &&Arc<MachineDeployment>| live.labels().get(label::NODE_POOL) == Some(&pool.name);
@@ -114,7 +116,7 @@ fn has_open_nodes(pool: &NodePool, facts: &Facts) -> bool {
     replicas > 0 && !pool.taints.iter().flatten().any(keeps_away)
 }
 
-/// Returns the first range, without the bits of its host part.
+/// Returns the first range, without host bits, or the string itself if it can't be parsed.
 fn first_range<'a>(mut ranges: impl Iterator<Item = &'a str>) -> String {
     let first = ranges.next().unwrap_or_default().trim();
     first.parse::<IpNet>().map_or_else(|_| first.to_owned(), |net| net.trunc().to_string())
@@ -128,7 +130,7 @@ mod tests {
     use crate::cluster::fixtures::{ClusterFixture, plan};
     use crate::testing::sound;
 
-    /// The drain of the only control plane node would wait for ever for a CoreDNS that no other node runs.
+    /// Otherwise the drain of the only control plane node would wait forever for CoreDNS, because other nodes can't run it.
     #[test]
     fn coredns_is_bound_if_a_pool_can_run_it() {
         let fixture = ClusterFixture::running(sound());
@@ -151,7 +153,7 @@ mod tests {
         assert_eq!(bound(None, 0, true), Some(false));
         assert_eq!(bound(None, 1, false), None, "the control plane is not there yet");
     }
-    /// In an upgrade in steps, only the control plane gets the releases on the way: the drain of its last node must not wait.
+    /// In an upgrade in steps, pools skip the intermediate releases. Draining the control plane's last node must not wait.
     #[test]
     fn coredns_has_no_budget_on_a_release_that_pools_skip() {
         const NEXT: &str = "v1.34.2---vmware.1-vkr.1";
@@ -164,7 +166,7 @@ mod tests {
             live.spec.version = "v1.34.2+vmware.1".to_owned();
             live.labels_mut().insert(label::TKR.to_owned(), NEXT.to_owned());
             let status = live.status.as_mut().unwrap();
-            // One machine of the release before is still deleted.
+            // One machine with the previous release is still being deleted.
             (status.version, status.replicas) =
                 (Some("v1.34.2+vmware.1".to_owned()), status.replicas.map(|count| count + 1));
             Arc::make_mut(&mut facts.deployments[0]).spec.template.spec.version = Some(pool.to_owned());

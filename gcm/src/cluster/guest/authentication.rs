@@ -1,4 +1,4 @@
-//! The issuers of a cluster in its guest: what is applied there, and whether the API servers use it.
+//! Token issuers in a workload cluster: the objects to apply, and whether the API servers use them.
 
 use api::conditions::{Condition, INFO, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
@@ -15,10 +15,10 @@ use crate::spec::authentication::{configuration, distributes_issuers, hash, is_s
 use crate::sync::{self, AUTHENTICATION};
 
 const TYPE: &str = words::AUTHENTICATION_READY;
-/// The most names in a message.
+/// The maximum number of names in a message.
 const MAX_NAMES: usize = 3;
 
-/// The objects of a guest whose cluster has issuers, or had some.
+/// Returns the objects for a cluster that has or had issuers, if all its API servers support a configuration of issuers.
 pub fn set(input: &Input<'_>, facts: &Facts) -> Option<ChosenAddon> {
     let oldest = oldest_release(facts).filter(|oldest| is_supported(oldest))?;
     let image = image_of("kube-apiserver", input.release);
@@ -26,37 +26,39 @@ pub fn set(input: &Input<'_>, facts: &Facts) -> Option<ChosenAddon> {
     distributes_issuers(input.tkc).then(|| sync::set(AUTHENTICATION, wanted()))
 }
 
-/// The image of a program of Kubernetes as kubeadm names it.
+/// Returns the image of a Kubernetes program, such as `kube-apiserver`, under the name that kubeadm uses.
 pub fn image_of(program: &str, release: &KubernetesRelease) -> String {
     let repository = release.image_repository.as_deref().unwrap_or("registry.k8s.io");
     format!("{repository}/{program}:{}", release.kubernetes.replace('+', "_"))
 }
 
-/// The hash of the configuration that the API servers are to use, if the guest has one.
+/// Returns the hash of the configuration that the API servers should use, if the cluster has or had issuers and all its API
+/// servers support a configuration of issuers.
 pub fn wanted_hash(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let oldest = oldest_release(facts).filter(|oldest| is_supported(oldest))?;
     distributes_issuers(tkc).then(|| hash(&configuration(issuers(&tkc.spec), oldest)))
 }
 
-/// The oldest version of Kubernetes among the API servers: newer ones read its configuration, too.
+/// Returns the oldest Kubernetes version among the API servers. Newer API servers also read the configuration format of this
+/// version.
 fn oldest_release(facts: &Facts) -> Option<&str> {
     let live = facts.control_plane.as_deref()?;
     let oldest = live.status.as_ref().and_then(|status| status.version.as_deref());
     Some(oldest.unwrap_or(&live.spec.version))
 }
 
-/// Returns true if the API servers accept the tokens of an issuer.
+/// Returns true if the cluster has issuers and all API servers use the current list.
 pub fn accepts_tokens(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     !issuers(&tkc.spec).is_empty() && state(tkc, facts) == Some(&AuthenticationState::InUse)
 }
 
-/// The last answer of the API servers about the configuration that they are to use now.
+/// Returns the last known state of the current configuration on the API servers, or `None` if it is unknown.
 fn state<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f AuthenticationState> {
     let found = facts.survey.as_ref()?.authentication.as_ref()?;
     (Some(&found.hash) == wanted_hash(tkc, facts).as_ref()).then_some(&found.state)
 }
 
-/// The condition of a cluster that has issuers, or had some, with the cause that its message names.
+/// Returns the condition for a cluster that has or had issuers, with the condition's cause.
 pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<ConditionWithCause> {
     if !distributes_issuers(tkc) {
         return None;
@@ -73,7 +75,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Conditio
         return Some(failing(tkc, TYPE, words::AUTHENTICATION_FAILED, bounded(&why)));
     }
     if facts.survey.is_none() {
-        // The guest was not asked since this program began. The last answer still counts.
+        // The workload cluster hasn't been surveyed since gcm started, so keep the last condition.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, TYPE));
         return Some(before.map_or_else(
             || reconciling("Waiting for the API server of the cluster"),
@@ -87,7 +89,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Conditio
     };
     Some(match state(tkc, facts) {
         Some(AuthenticationState::InUse) => Condition::is_true(TYPE).into(),
-        // No API server refuses an empty list: it is at work on the list before.
+        // An API server doesn't reject an empty list, so the rejection is about the previous list.
         Some(AuthenticationState::Rejected(_)) if issuers(&tkc.spec).is_empty() => pending(),
         Some(AuthenticationState::WithoutFile(pods)) => without_file(pods),
         Some(AuthenticationState::Rejected(pods)) => {
@@ -100,7 +102,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Conditio
     })
 }
 
-/// Why the objects cannot be applied in the guest.
+/// Returns the reason why the issuers' objects can't be applied in the workload cluster.
 fn application_failure(facts: &Facts) -> Option<String> {
     let mut reports = facts.synced.iter().flat_map(|reports| reports.iter());
     match &reports.find(|report| report.name == AUTHENTICATION)?.state {

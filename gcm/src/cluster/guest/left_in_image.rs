@@ -1,32 +1,28 @@
-//! Bundles of the node image that a cluster does not get, and why.
+//! Describes the bundles in a node image that a cluster doesn't get, and the reasons.
 //!
-//! VMware's images contain add-ons for the clusters of a Supervisor. gcm applies the container network among them. The other programs are
-//! clients of parts of a Supervisor that may not exist here, so they are named instead.
+//! VMware's images contain add-ons for Supervisor clusters. gcm applies only the container network. The other programs are
+//! clients of Supervisor components that may not exist here, so they are reported instead.
 
 use bounds::printable;
 
 use crate::addons::image::NETWORKS;
 
-/// The most bundles that a message names, and the most characters of a name.
+/// The maximum number of bundles in a message, and the maximum name length in characters.
 const MAX_NAMES: usize = 24;
 const MAX_NAME: usize = 64;
 
-/// The purpose of a bundle in a node image.
+/// The purpose of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A container network.
     Network,
-    /// The storage driver.
     Storage,
-    /// The cloud provider.
     CloudProvider,
     /// The login of users.
     Login,
-    /// Anything else.
     Other,
 }
 
-/// The names of these bundles in VMware's images of vSphere 7, and of the packages in those of vSphere 8.
+/// The bundle names in VMware's vSphere 7 images, and the package names in the vSphere 8 images.
 const STORAGE: [&str; 2] = ["pvcsi", "vsphere-pv-csi"];
 const CLOUD_PROVIDERS: [&str; 3] = ["vmware-guest-cluster", "guest-cluster-cloud-provider", "vsphere-cpi"];
 const LOGIN: [&str; 3] = ["authsvc", "guest-cluster-auth-service", "pinniped"];
@@ -42,7 +38,8 @@ impl Purpose {
         }
     }
 
-    /// The reason why gcm does not apply such a bundle, after the bundle's name. Empty if gcm just applies container networks only.
+    /// Returns the reason why gcm doesn't apply such a bundle, phrased to follow the bundle's name. Returns an empty string if
+    /// the only reason is that the bundle isn't a container network.
     fn reason(self) -> &'static str {
         match self {
             Self::Network => "another container network",
@@ -54,7 +51,7 @@ impl Purpose {
     }
 }
 
-/// Names the bundles of one purpose as a sentence of another message; empty if there are none.
+/// Returns a sentence about the bundles with this purpose, to append to a message, or an empty string without such bundles.
 pub fn sentence(names: &[String], purpose: Purpose) -> String {
     let of_purpose = names.iter().filter(|name| Purpose::of(name) == purpose).take(MAX_NAMES);
     let names: Vec<_> = of_purpose.map(|name| printable(name, MAX_NAME)).collect();
@@ -68,7 +65,7 @@ pub fn sentence(names: &[String], purpose: Purpose) -> String {
     )
 }
 
-/// Names all bundles, each with the reason why it is not applied; nothing if there are none.
+/// Returns a message that lists the bundles, each with the reason why it isn't applied. Returns `None` for an empty list.
 pub fn summary(names: &[String]) -> Option<String> {
     let describe = |name: &String| match Purpose::of(name).reason() {
         "" => printable(name, MAX_NAME),

@@ -1,4 +1,5 @@
-//! The contents of a guest besides its nodes: add-ons, objects of the namespace, issuers, and accounts for programs.
+//! The contents of a workload cluster in addition to its nodes: add-ons, objects from the namespace, issuers, and accounts for
+//! programs.
 
 pub mod accounts;
 pub mod addons;
@@ -13,12 +14,12 @@ use api::conditions::{Condition, WARNING};
 use api::gcm::TanzuKubernetesCluster;
 use kube::ResourceExt;
 
-/// A condition, with the cause that its message names.
+/// A condition, and the cause that its message describes.
 #[derive(Clone, Debug)]
 pub struct ConditionWithCause {
-    /// The condition.
     pub condition: Condition,
-    /// The object for which the condition waits, with the reason and the message. `None` if the condition is True or needs only time.
+    /// The object that the condition waits for, with reason and message. `None` if the condition is True or only needs
+    /// time.
     pub cause: Option<Cause>,
 }
 
@@ -28,7 +29,7 @@ impl From<Condition> for ConditionWithCause {
     }
 }
 
-/// Returns a condition that does not hold because of something in the cluster.
+/// Returns a false condition for a problem in the workload cluster.
 fn failing(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> ConditionWithCause {
     let object = format!("In cluster {}", tkc.name_any());
     let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };

@@ -1,4 +1,4 @@
-//! The conditions of what a guest gets of its namespace.
+//! Computes the conditions about objects that a workload cluster gets from its namespace.
 
 use api::conditions::cause::Cause;
 use api::conditions::severity::Severity;
@@ -14,13 +14,13 @@ use crate::cluster::facts::Facts;
 use crate::sync::wanted::{Problem, WantedObjects};
 use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES, SUPERVISOR};
 
-/// What is the same for all conditions, in other words.
+/// The parameters of one kind of condition.
 struct Kind {
     type_: &'static str,
     failed: &'static str,
     syncing: &'static str,
     slot: &'static str,
-    /// Judges whether the guest can use the objects, which are all there.
+    /// Returns the condition for objects that are all applied. It depends on whether the cluster can use these objects.
     judge: fn(&TanzuKubernetesCluster, &Facts, &WantedObjects) -> ConditionWithCause,
 }
 
@@ -47,8 +47,8 @@ const OF_SUPERVISOR: Kind = Kind {
     judge: |_, _, _| Condition::is_true(words::SERVICE_DISCOVERY_READY).into(),
 };
 
-/// The conditions, in the order in which the summary looks at them, each with the cause that its message names. Of the way to
-/// the management cluster there is none where nobody knows it.
+/// Returns the conditions and their causes, in the order in which the summary evaluates them. `ServiceDiscoveryReady` is
+/// omitted if the management cluster's address is unknown.
 pub fn conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let supervisor = sync::supervisor(&facts.namespace);
     let bundled = bundled_classes(&facts.bundles, &tkc.name_any());
@@ -82,7 +82,7 @@ fn condition(
     let syncing = |why: &str| Condition::is_unknown(kind.type_, kind.syncing, bounded(why)).into();
     let report = |reports: &[AddonReport]| reports.iter().find(|report| report.name == kind.slot).cloned();
     let Some(AddonReport { version, state, .. }) = facts.synced.as_ref().and_then(|all| report(all)) else {
-        // Nobody has looked since this program began: what was so is so.
+        // The engine hasn't read the workload cluster since gcm started, so keep the last condition.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, kind.type_));
         return match before {
             Some(before) => before.clone().into(),

@@ -1,7 +1,8 @@
-//! Whether a guest can use what it gets: classes need a driver, tokens a program, and bindings a way to log in.
+//! Checks that a workload cluster can use its objects: storage classes need a driver, tokens need a program, and role
+//! bindings need an authenticator.
 //!
-//! Objects alone are no evidence: volumes of a class stay Pending without a driver. Where the cluster asks for something that is missing,
-//! the condition counts in `Ready`. Where it does not ask, the condition has the severity `Info`, and `Ready` ignores it.
+//! The objects alone don't prove this: without a driver, volumes stay Pending. If the cluster requests the missing program,
+//! the condition counts in `Ready`. Otherwise the condition has severity `Info`, and `Ready` ignores it.
 
 use api::conditions::{Condition, INFO, find, tkc as words, wcp_cluster};
 use api::gcm::TanzuKubernetesCluster;
@@ -21,7 +22,7 @@ use crate::sync::role_bindings::People;
 use crate::sync::storage_classes::PROVISIONER;
 use crate::sync::wanted::WantedObjects;
 
-/// Judges the storage classes of a guest, which are all there.
+/// Returns the condition for storage classes that are all applied.
 pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> ConditionWithCause {
     const TYPE: &str = words::STORAGE_CLASS_SYNCED;
     let syncing = |why: String| Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why).into();
@@ -71,13 +72,14 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
     Condition::is_false(TYPE, INFO, words::NO_STORAGE_DRIVER, message).into()
 }
 
-/// The program that uses the token of the paravirtual driver. No other driver uses a token of the management cluster.
+/// Returns the presence of the program that uses the paravirtual driver's token. Other drivers don't use tokens for the
+/// management cluster.
 fn user_of_driver_token(survey: &GuestSurvey) -> Option<&Presence> {
     let token = survey.tokens.iter().find(|token| token.secret.name == STORAGE_DRIVER_SECRET)?;
     Some(&token.program)
 }
 
-/// Judges the administrators of a guest, whose bindings are all there.
+/// Returns the condition for role bindings that are all applied.
 pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> ConditionWithCause {
     const TYPE: &str = words::ROLE_BINDING_SYNCED;
     let People { users, groups } = sync::people(&facts.namespace);
@@ -102,7 +104,7 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
     Condition::is_false(TYPE, INFO, words::NO_AUTHENTICATOR, message).into()
 }
 
-/// Judges the accounts of a guest's programs, whose tokens are all there.
+/// Returns the condition for accounts whose tokens are all in the workload cluster.
 pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> ConditionWithCause {
     const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
     let unknown = |why: String| {
@@ -145,7 +147,7 @@ fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
     )
 }
 
-/// Nobody has looked since this program began: the use of the accounts is as it was.
+/// Returns the last condition, if it is about the use of accounts. Called until the first survey after gcm's start.
 fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<ConditionWithCause> {
     let conditions = &tkc.status.as_ref()?.conditions;
     let before = find(conditions, words::PROVIDER_SERVICE_ACCOUNTS_READY)?;
@@ -157,8 +159,8 @@ fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<ConditionWithCause> {
     is_about_use.then(|| before.clone().into())
 }
 
-/// Returns true if the API server of the guest can authenticate people by names of their own. Each way to give it an authenticator is one
-/// term of this function.
+/// Returns true if the workload cluster's API server can authenticate users under the names in role bindings: through an
+/// applied AuthService add-on, or through token issuers.
 pub fn has_authenticator(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let serves = |report: &AddonReport| {
         report.type_ == Some(AddonType::AuthService) && report.state == AddonState::Applied
@@ -166,7 +168,7 @@ pub fn has_authenticator(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     facts.addons.iter().flat_map(|reports| reports.iter()).any(serves) || accepts_tokens(tkc, facts)
 }
 
-/// Returns true if the spec of the cluster names storage classes, or the cluster gets a storage driver.
+/// Returns true if the spec names storage classes, or if the cluster gets a storage driver.
 fn asks_for_storage(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let mut reports = facts.addons.iter().flat_map(|reports| reports.iter());
     sync::is_storage_requested(tkc) || reports.any(|report| report.type_ == Some(AddonType::Csi))

@@ -1,6 +1,7 @@
-//! How many nodes of a pool may be replaced within a time: what every new node suffers from, too, replaces no more of them.
+//! Limits the number of nodes that are replaced in a pool within a time window. A problem that also affects new nodes must not
+//! cause endless replacements.
 //!
-//! It is decided by what the status remembers: a program that begins again knows as much.
+//! The budget is computed from the status, so that it survives a restart.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::gcm::parts::NodePool;
@@ -11,7 +12,7 @@ use kube::ResourceExt;
 use crate::cluster::facts::Facts;
 use crate::cluster::flags::health::HealthFlags;
 
-/// Until when no node of a pool is replaced, if as many were as may be.
+/// Returns the time until which a pool's nodes aren't replaced. Returns `None` if the budget isn't spent.
 pub fn spent_until(
     tkc: &TanzuKubernetesCluster,
     pool: &NodePool,
@@ -32,12 +33,12 @@ pub fn spent_until(
     ends.len().checked_sub(most).and_then(|at| ends.get(at).copied())
 }
 
-/// How long a replacement counts.
+/// Returns the time for which a replacement counts toward the limit.
 pub fn window(health: &HealthFlags) -> SignedDuration {
     SignedDuration::from_secs(health.remediation_window.into())
 }
 
-/// The pools of which no node is replaced at the moment, each with when that ends.
+/// Returns the pools whose budget is spent, each with the time until which its nodes aren't replaced.
 pub fn spent<'t>(tkc: &'t TanzuKubernetesCluster, facts: &Facts) -> Vec<(&'t NodePool, Timestamp)> {
     let pools = &tkc.spec.topology.node_pools;
     let until = |pool: &'t NodePool| Some((pool, spent_until(tkc, pool, &facts.health, facts.now)?));

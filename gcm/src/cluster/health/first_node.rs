@@ -1,8 +1,8 @@
-//! The first control plane node, if it cannot come up and the cluster's spec has changed since it was created.
+//! Replaces the first control plane node if it can't come up and the cluster's spec has changed since its creation.
 //!
-//! A KubeadmControlPlane that is not initialized rolls out no change: it waits for its first Machine. So the health check
-//! finds that Machine unhealthy, and the KubeadmControlPlane replaces it. It never replaces the only node of an initialized
-//! control plane.
+//! A KubeadmControlPlane that isn't initialized doesn't roll out changes: it waits for its first Machine. gcm therefore lets
+//! the health check mark that Machine as unhealthy, and the KubeadmControlPlane replaces the Machine. A KubeadmControlPlane
+//! never replaces the only node once it is initialized.
 
 use api::capi::{KubeadmControlPlane, MachineHealthCheck};
 use api::gcm::TanzuKubernetesCluster;
@@ -12,13 +12,13 @@ use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::Node;
 use crate::cluster::pause::origin::cluster_id;
 
-/// The annotation in which Cluster API notes the template that a machine was created from.
+/// The annotation in which Cluster API records the name of the template from which a machine was created.
 pub const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
-/// The shortest startup timeout that Cluster API accepts, in seconds.
+/// The minimum startup timeout that Cluster API accepts, in seconds.
 const SHORTEST_STARTUP_TIMEOUT: i32 = 30;
 
-/// Shortens the startup timeout of the control plane's health check if its first node cannot come up and was created from
-/// another template than that of `control_plane`.
+/// Shortens the startup timeout in the control plane's health check if the first node can't come up and was created from
+/// another template than `control_plane` uses.
 pub fn replace_outdated(
     check: &mut MachineHealthCheck,
     tkc: &TanzuKubernetesCluster,
@@ -34,11 +34,11 @@ pub fn replace_outdated(
     }
 }
 
-/// Returns true if the control plane was never initialized, its machine has no VM that runs, and the machine was created from
+/// Returns true if the control plane was never initialized, the VMs of its machines never ran, and a machine was created from
 /// another template than `template`.
 ///
-/// After a move or a restore, the status of a control plane that serves is unknown for a while. A cluster that was moved is
-/// therefore left alone, and so is a machine on which its controller has not reported.
+/// After a move or a restore, the status of a working control plane is unknown for a while. Moved clusters and machines without
+/// a status are therefore left alone.
 fn is_outdated(tkc: &TanzuKubernetesCluster, facts: &Facts, template: &str) -> bool {
     let was_moved = cluster_id(tkc) != tkc.metadata.uid.as_ref();
     if was_moved || facts.is_initialized() || facts.control_plane.as_deref().is_none_or(is_initialized) {
@@ -54,7 +54,8 @@ fn is_initialized(kcp: &KubeadmControlPlane) -> bool {
     initialization.is_some_and(|done| done.control_plane_initialized == Some(true))
 }
 
-/// Returns true if the WCPMachine reports that its VM never had an address.
+/// Returns true if the WCPMachine has reported a status, the VM never had an address and was never provisioned, and the node
+/// hasn't joined.
 fn never_ran(node: &Node<'_>) -> bool {
     let Some(status) = node.wcp.and_then(|wcp| wcp.status.as_ref()) else { return false };
     let provisioned = status.initialization.as_ref().is_some_and(|done| done.provisioned == Some(true));
@@ -76,7 +77,7 @@ mod tests {
     use crate::cluster::fixtures::{ClusterFixture, plan};
     use crate::testing::{changed, sound};
 
-    /// A cluster whose first node cannot come up.
+    /// Returns a cluster whose first node can't come up.
     fn starting() -> (ClusterFixture, Facts) {
         let fixture = ClusterFixture::running(sound());
         let mut facts = fixture.facts();

@@ -1,4 +1,4 @@
-//! Replacement of unhealthy nodes: its limits, and the nodes that were replaced.
+//! Unhealthy nodes: replacement limits, and the record of each replaced node.
 
 pub mod budget;
 pub mod first_node;

@@ -1,4 +1,4 @@
-//! Nodes that were replaced because they were not healthy: how many, and what was known of the last of them.
+//! Records nodes that were replaced because they were unhealthy: their total number, and the causes of the last replacements.
 
 use std::fmt::Write;
 
@@ -14,14 +14,15 @@ use super::budget;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::{Node, conditions};
 
-/// So many nodes are remembered. Those whose Machine is still there are besides, or they would be counted again.
+/// The number of replaced nodes to remember. Nodes whose Machine still exists are remembered too, because they would be counted
+/// again otherwise.
 const REMEMBERED: usize = 5;
-/// So many are besides, at most, while they count for the limit of replacements.
+/// The maximum number of nodes to remember while they count for the replacement limit.
 const COUNTED: usize = 50;
-/// A message is cut after so many bytes.
+/// The maximum length of a message, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// The nodes that are remembered, the last one last, and how many there were in all.
+/// Returns the remembered nodes, sorted by time, and the total number of replaced nodes, or `None` if it is 0.
 pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
     let nodes = Node::all(facts);
     let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);
@@ -45,8 +46,8 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
     (kept.map(|(_, node)| node).collect(), (count > 0).then_some(count))
 }
 
-/// Returns the record of a machine that its owner deletes because the health check failed. `None` for a machine that is deleted for
-/// another reason, such as the removal of its pool: that machine can be unhealthy, too.
+/// Returns the record of a machine that its owner deletes because the health check failed. Returns `None` if the machine is
+/// deleted for another reason, such as a removed pool, even if it's unhealthy.
 fn describe_remediation(node: &Node<'_>) -> Option<RemediatedNode> {
     let time = node.machine.metadata.deletion_timestamp.as_ref()?;
     let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
@@ -68,7 +69,8 @@ fn describe_remediation(node: &Node<'_>) -> Option<RemediatedNode> {
     })
 }
 
-/// Reason and message of a WCPMachine that is not ready. Once it is deleted, its condition only says so.
+/// Returns the reason and message of a WCPMachine that isn't ready. Ignores a WCPMachine that is being deleted, whose condition
+/// only reports the deletion.
 fn infrastructure_cause<'n>(node: &Node<'n>) -> Option<(&'n str, &'n str)> {
     let wcp = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none())?;
     let conditions = wcp.status.as_ref()?.conditions.as_slice();
@@ -76,7 +78,7 @@ fn infrastructure_cause<'n>(node: &Node<'n>) -> Option<(&'n str, &'n str)> {
     Some((&ready.reason, &ready.message))
 }
 
-/// The same, as capw wrote it on the Machine when it asked for the replacement.
+/// Returns the reason and message that capw wrote to the Machine when capw requested the replacement.
 fn marked_cause(machine: &Machine) -> Option<(&str, &str)> {
     let (reason, message) = machine.annotations().get(annotation::REMEDIATE_MACHINE)?.split_once(": ")?;
     let is_reason = !reason.is_empty() && reason.chars().all(|letter| letter.is_ascii_alphanumeric());

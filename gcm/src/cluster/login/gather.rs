@@ -1,6 +1,7 @@
-//! The Secrets by which people get into nodes, read; what is missing of them is drawn here, and created with the plan.
+//! Reads the Secrets for logging in to nodes. Generates missing keys and passwords, which are stored when the plan is
+//! carried out.
 //!
-//! A Secret that is there is used, whoever made it: so a cluster's author brings a key or a password of their own.
+//! An existing Secret is used, whoever created it, so that users can provide their own keys and passwords.
 
 use std::time::Duration;
 
@@ -22,47 +23,48 @@ use zeroize::Zeroizing;
 use crate::cluster::cluster_secret::{refuse_leftover, text, wrong};
 use crate::cluster::error::Error;
 
-/// The key of a Secret's private key; its type demands it.
+/// The data key of the SSH private key. The Secret's type requires this key.
 pub const PRIVATE_KEY: &str = "ssh-privatekey";
-/// The key of a Secret's public key, as a line of `authorized_keys`.
+/// The data key of the SSH public key, which is a line of `authorized_keys`.
 pub const PUBLIC_KEY: &str = "ssh-publickey";
-/// The key of a password in its Secret, and of its hash in another.
+/// The data key of the password in one Secret, and of the password hash in another.
 pub const PASSWORD: &str = "ssh-passwordkey";
 
-/// Characters of a password that is drawn: 142 bits.
+/// The length, in characters, of a generated password: 142 bits of entropy.
 const PASSWORD_LENGTH: usize = 24;
-/// Bytes of the longest password that is hashed. The hash takes time by the square of the length, and Linux reads no longer
-/// password when somebody logs in.
+/// The maximum length, in bytes, of a password. The time to compute a hash grows with the square of the length, and Linux
+/// doesn't accept longer passwords at login.
 const LONGEST_PASSWORD: usize = 512;
-/// Bytes of the longest key that is read.
+/// The maximum length, in bytes, of an SSH key.
 const LONGEST_KEY: usize = 32 << 10;
-/// What one login may use. A hash of the longest password takes some milliseconds.
+/// The limits for one login. Hashing the longest password takes a few milliseconds.
 const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
-/// Bytes of a salt. crypt takes 16 characters, each for six bits.
+/// The length, in bytes, of the salt. crypt encodes it as 16 characters of six bits each.
 const SALT_BYTES: usize = 12;
 
-/// How people get into the nodes of a cluster. It holds secrets: they cannot be printed, and are wiped from memory when they are
-/// dropped.
+/// The credentials for logging in to a cluster's nodes. The secret values can't be printed, and are wiped from memory when they
+/// are dropped.
 #[derive(Clone, Default)]
 pub struct Login {
-    /// The public key, as a line of `authorized_keys`.
+    /// The SSH public key, as a line of `authorized_keys`.
     pub public_key: String,
-    /// The private key, where no Secret has it yet.
+    /// The private key, if it isn't in a Secret yet.
     pub new_private_key: Option<Zeroizing<String>>,
-    /// The password, where no Secret has it yet.
+    /// The password, if it isn't in a Secret yet.
     pub new_password: Option<Zeroizing<String>>,
-    /// The hash of the password, where no Secret has it yet.
+    /// The password hash, if it isn't in a Secret yet.
     pub new_password_hash: Option<Zeroizing<String>>,
 }
 
-/// What there is of a cluster's Secrets. They are read by name: no watch keeps Secrets.
+/// A cluster's existing Secrets. They aren't cached, so they are read by name.
 struct Found {
     key: Option<Secret>,
     password: Option<Secret>,
     hash: Option<Secret>,
 }
 
-/// Reads how people get into the cluster's nodes, and draws what no Secret has.
+/// Reads the credentials for a cluster's nodes, and generates those that aren't in a Secret. The password Secret is only read
+/// if the hash doesn't exist.
 pub async fn gather(tkc: &TanzuKubernetesCluster, api: &apply::Api) -> Result<Login, Error> {
     let (namespace, cluster) = (tkc.namespace(), tkc.name_any());
     let namespace = namespace.as_deref();
@@ -95,7 +97,7 @@ fn login(tkc: &TanzuKubernetesCluster, found: &Found, budget: &Budget) -> Result
     Ok(login)
 }
 
-/// Hashes the password that is there, or a new one.
+/// Hashes the existing password, or a generated one.
 fn complete_password(
     login: &mut Login,
     tkc: &TanzuKubernetesCluster,
@@ -109,14 +111,14 @@ fn complete_password(
             .ok_or_else(|| wrong(secret, REMEDY))?,
         None => login.new_password.insert(draw_password()).clone(),
     };
-    // The line end that editors leave is none of the password.
+    // Editors append a line break, which isn't part of the password.
     let hash = crypt(text.trim_end_matches(['\r', '\n']));
     let name = || names::ssh_password_hash_secret(&tkc.name_any());
     login.new_password_hash = Some(hash.ok_or_else(|| failed(name()))?);
     Ok(())
 }
 
-/// Cloud-init's document takes the hash as it is: what is none of crypt's could be anything there.
+/// Rejects a Secret whose value isn't a crypt hash. cloud-init's document contains the value without escaping.
 fn check_hash(secret: &Secret, budget: &Budget) -> Result<(), Error> {
     let is_of_crypt = |text: &Zeroizing<String>| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"$./=,_-".contains(&byte);
@@ -134,8 +136,8 @@ fn failed(name: String) -> Error {
     Error::Secret(name + " cannot be created: the cryptographic library reported an error. Report this")
 }
 
-/// The public key of a Secret: what it names as such, else that of its private key. Comments are left out: cloud-init
-/// would read braces in them as its own.
+/// Returns the public key in a Secret, or derives it from the private key. Removes the key's comment, because cloud-init would
+/// interpret braces in it.
 fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
     let mut key = match text(secret, PUBLIC_KEY, LONGEST_KEY, budget)? {
         Some(public) => PublicKey::from_openssh(public.trim()).map_err(|_| {
@@ -156,7 +158,7 @@ fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
         .map_err(|_| wrong(secret, "has a key that cannot be written in the format of authorized_keys"))
 }
 
-/// A key pair: the private key in OpenSSH's format, and the public one as a line of `authorized_keys`.
+/// Generates a key pair: the private key in OpenSSH format, and the public key as a line of `authorized_keys`.
 fn draw_key() -> Option<(Zeroizing<String>, String)> {
     let seed = Zeroizing::new(rand::random::<[u8; Ed25519PrivateKey::BYTE_SIZE]>());
     let drawn = Ed25519KeyPair::from_seed_unchecked(&*seed).ok()?;
@@ -173,7 +175,7 @@ fn draw_password() -> Zeroizing<String> {
     password
 }
 
-/// The password as `/etc/shadow` has it: crypt with SHA-512.
+/// Hashes a password for `/etc/shadow`, with SHA-512 crypt.
 fn crypt(password: &str) -> Option<Zeroizing<String>> {
     let salt = rand::random::<[u8; SALT_BYTES]>();
     let hash = ShaCrypt::SHA512.hash_password_with_salt(password.as_bytes(), &salt).ok()?;

@@ -1,4 +1,4 @@
-//! The login on the nodes of a cluster: its Secrets and its user.
+//! The login on a cluster's nodes: the user, and the Secrets that contain the credentials.
 
 pub mod gather;
 pub mod objects;

@@ -1,4 +1,4 @@
-//! How people get into nodes: the node user, its SSH key and its password, and the Secrets that hold them.
+//! Builds the node user, with its SSH key and password, and the Secrets that contain them.
 
 use api::capi::{
     KubeadmConfigSpecUsers as ConfigUser, KubeadmConfigSpecUsersPasswdFrom as ConfigPassword,
@@ -11,15 +11,15 @@ use super::gather::{Login, PASSWORD, PRIVATE_KEY, PUBLIC_KEY};
 use crate::cluster::cluster_secret::{OPAQUE, new_secret};
 use crate::cluster::input::Input;
 
-/// The type of Secrets that hold a private key for SSH.
+/// The type of a Secret that contains an SSH private key.
 const SSH_TYPE: &str = "kubernetes.io/ssh-auth";
-/// The user for those who must get into a node.
+/// The user for logging in to nodes.
 pub const USER: &str = "vmware-system-user";
-/// What the user may do: become root without a password.
+/// The sudo rule: the user can become root without a password.
 const SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
 const SHELL: &str = "/bin/bash";
 
-/// Returns the Secrets of a cluster's login that do not exist yet. The hash comes after its password.
+/// Returns the missing Secrets for a cluster's login, with the password before its hash.
 pub fn secrets(input: &Input<'_>, login: &Login) -> Vec<Secret> {
     let Login { public_key, new_private_key, new_password, new_password_hash } = login;
     let cluster = input.name();
@@ -33,7 +33,7 @@ pub fn secrets(input: &Input<'_>, login: &Login) -> Vec<Secret> {
     key.into_iter().chain(password).chain(hash).collect()
 }
 
-/// Returns the user of the cluster's nodes. Its password comes from a Secret: no other object holds even the hash.
+/// Returns the user for a cluster's nodes. The user refers to the Secret that contains the password hash.
 pub fn node_user(input: &Input<'_>, login: &Login) -> ConfigUser {
     let name = names::ssh_password_hash_secret(&input.name());
     let secret = ConfigPasswordSecret { name, key: PASSWORD.to_owned() };

@@ -1,4 +1,4 @@
-//! Cluster and WCPCluster.
+//! Builds the Cluster and the WCPCluster.
 
 use api::capi::{
     Cluster, ClusterClusterNetwork, ClusterClusterNetworkPods, ClusterClusterNetworkServices, ClusterSpec,
@@ -12,7 +12,7 @@ use kube::{Resource, ResourceExt};
 use crate::cluster::input::{Input, reference_to};
 use crate::spec::network::NetworkSpec;
 
-/// The Cluster; address ranges go down as their author wrote them, host bits and all.
+/// Returns the Cluster. Address ranges are copied verbatim, including host bits.
 pub fn cluster(input: &Input<'_>) -> Cluster {
     let control_plane = reference_to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
     let infrastructure = reference_to::<WCPCluster>(&input.name());
@@ -42,7 +42,7 @@ fn network(input: &Input<'_>) -> ClusterClusterNetwork {
     }
 }
 
-/// Says that an object belongs to the Cluster, as Cluster API itself would.
+/// Adds an owner reference to the Cluster, as Cluster API itself would add it.
 pub fn join<K: Resource>(object: &mut K, cluster: &Cluster) {
     let owner = OwnerReference {
         api_version: Cluster::api_version(&()).into_owned(),
@@ -55,7 +55,7 @@ pub fn join<K: Resource>(object: &mut K, cluster: &Cluster) {
     object.meta_mut().owner_references.get_or_insert_default().push(owner);
 }
 
-/// The WCPCluster; capw fills in the endpoint.
+/// Returns the WCPCluster. capw fills in the endpoint.
 pub fn wcp_cluster(input: &Input<'_>) -> WCPCluster {
     WCPCluster { metadata: input.metadata(&input.name(), &[]), spec: WCPClusterSpec::default(), status: None }
 }

@@ -1,4 +1,4 @@
-//! The network of a cluster: the address ranges of its Cluster, the address of its control plane, and its proxy.
+//! The network of a cluster: address ranges, the control plane address, and the proxy.
 
 pub mod cluster;
 pub mod proxy;

@@ -1,4 +1,4 @@
-//! The proxy of a cluster's nodes, and what they reach without it.
+//! The proxy of a cluster's nodes, and the addresses that bypass it.
 
 use std::fmt::Write;
 
@@ -8,40 +8,42 @@ use crate::admission::proxy::is_no_proxy_entry;
 use crate::cluster::node_file::NodeFile;
 use crate::spec::network::NetworkSpec;
 
-/// The programs that go through the proxy: one pulls images, the other asks for what pulling takes.
+/// The systemd units that use the proxy. containerd pulls images, and the kubelet fetches the credentials that pulling
+/// requires.
 const UNITS: [&str; 2] = ["containerd", "kubelet"];
-/// The addresses that each node reaches without the proxy. The metadata of the node names the address of the control plane. From Kubernetes 1.33
-/// on, the kubelet of a control plane node asks the API server of its own node, at the node's own address.
+/// The addresses that each node reaches without the proxy. `controlPlaneHost` in the node's metadata is the control plane's
+/// address. From Kubernetes 1.33 on, the kubelet on a control plane node connects to the API server on the same node, at the
+/// node's own address.
 const OWN: [&str; 6] =
     ["localhost", "127.0.0.1", "::1", NODE_ADDRESS, "{{ ds.meta_data.controlPlaneHost }}", ".svc"];
-/// Stands for the node's own address until [`address_command`] has run.
+/// A placeholder for the node's own address, until [`address_command`] replaces it.
 const NODE_ADDRESS: &str = "@NODE_ADDRESS@";
 
-/// What shells of people read when they log in, each of `*.sh` that they may read.
+/// The file that sets the proxy in login shells. They source each `*.sh` file in this folder that the user can read.
 pub const SHELL_FILE: &str = "/etc/profile.d/http-proxy.sh";
-/// The variables: most programs know them in capitals, and curl knows `http_proxy` in small letters only.
+/// The variable names. Most programs read upper case, but curl reads `http_proxy` only in lower case.
 const VARIABLES: [(&str, &str); 3] =
     [("HTTP_PROXY", "http_proxy"), ("HTTPS_PROXY", "https_proxy"), ("NO_PROXY", "no_proxy")];
 
-/// A value as systemd reads it back: `%` begins a specifier, and passwords in URLs are full of it. A line end would begin a
-/// directive: there is none in any value that admission lets by, and none is written.
+/// Escapes a value for a systemd unit. `%` begins a specifier, and URL-encoded passwords contain this character. Control
+/// characters are dropped, because a line break would begin a directive. Admission rejects them too.
 fn escape_for_unit(value: &str) -> String {
     let line: String = value.trim().chars().filter(|c| !c.is_control()).collect();
     line.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%")
 }
 
-/// A value as a POSIX shell reads it back, whatever is in it.
+/// Quotes a value for a POSIX shell. Control characters are dropped.
 fn quote_for_shell(value: &str) -> String {
     let line: String = value.trim().chars().filter(|c| !c.is_control()).collect();
     format!("'{}'", line.replace('\'', "'\\''"))
 }
 
-/// The path of the file with the environment of a unit.
+/// Returns the path of the drop-in file that sets a unit's environment.
 fn unit_file(unit: &str) -> String {
     format!("/etc/systemd/system/{unit}.service.d/http-proxy.conf")
 }
 
-/// The command that writes the node's own address into the files. Only the node knows it.
+/// Returns the command that writes the node's own address into the files. Only the node knows this address.
 pub fn address_command() -> String {
     let files = UNITS.map(unit_file).into_iter().chain([SHELL_FILE.to_owned()]);
     format!(
@@ -50,8 +52,8 @@ pub fn address_command() -> String {
     )
 }
 
-/// The files by which a node's programs, and the shells of people, go through the cluster's proxy. They carry a password,
-/// so only root may read them; a command gives the shells' to the node's user.
+/// Returns the files that configure the proxy for the units and for login shells. They can contain a password, so only root can
+/// read them. A command makes the node's user the owner of the shell file.
 pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
     let Some(proxy) = network.proxy else { return Vec::new() };
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
@@ -70,13 +72,14 @@ pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
     units.into_iter().chain([file(SHELL_FILE.to_owned(), &shell)]).collect()
 }
 
-/// What is reached without the proxy: what the author says, and what is the cluster's own.
+/// Returns the addresses to reach without the proxy: the entries in the spec, and the cluster's own addresses.
 fn without_proxy(network: &NetworkSpec<'_>, written: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let own = OWN.map(str::to_owned).into_iter();
     let ranges = network.pods_or_default().chain(network.services_or_default()).map(str::to_owned);
     let domain = format!(".{}", network.domain);
-    // An entry that admission would refuse stands in no unit, whoever stored it. Lists in one entry were allowed once.
+    // Skip entries that admission would reject, because they could have been stored without admission. Earlier versions allowed
+    // lists in one entry.
     let written = written.iter().flat_map(|entry| entry.split(',')).map(str::trim);
     let written = written.filter(|entry| is_no_proxy_entry(entry)).map(str::to_owned);
     for entry in written.chain(own).chain(ranges).chain([domain]) {

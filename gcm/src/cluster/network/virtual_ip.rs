@@ -1,7 +1,8 @@
-//! The address of a control plane that has no load balancer: a static pod on each of its nodes holds it, one at a time.
+//! The address of a control plane without a load balancer. A static Pod on each control plane node can hold the address, on one
+//! node at a time.
 //!
-//! The address itself is known when a node boots, from its metadata, and so the same KubeadmControlPlane serves before
-//! and after it is given.
+//! A node reads the address from its metadata at boot. The same KubeadmControlPlane therefore works before and after the
+//! address is assigned.
 
 use api::capi::{KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile, KubeadmControlPlane};
 
@@ -9,27 +10,27 @@ use crate::cluster::node_file::NodeFile;
 use crate::release::virtual_ip::AddressHolder;
 
 const KEEPALIVED_POD: &str = "/etc/kubernetes/manifests/keepalived.yaml";
-/// Not in /etc/keepalived: there Debian's keepalived looks for a file of its own, which a mount would hide.
+/// The path of the keepalived configuration file. It isn't in /etc/keepalived, because a mount there would hide the file that
+/// Debian's keepalived looks for.
 const KEEPALIVED_CONFIG: &str = "/etc/virtual-ip/keepalived.conf";
 const KUBE_VIP_POD: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
-/// How names of images begin that no registry has.
+/// The prefix of names of images that aren't in a registry.
 const ONLY_IN_NODES: &str = "localhost";
-/// The files by which a control plane is known to have a virtual IP.
+/// The paths of the static Pods that identify a control plane with a virtual IP.
 const PODS: [&str; 2] = [KEEPALIVED_POD, KUBE_VIP_POD];
 
-/// What a control plane gets for its address.
+/// The files and commands for a control plane's virtual IP.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VirtualIp {
-    /// Files of each node.
     pub files: Vec<ConfigFile>,
-    /// Commands before kubeadm.
+    /// The commands that run before kubeadm.
     pub before: Vec<String>,
-    /// Commands after kubeadm.
+    /// The commands that run after kubeadm.
     pub after: Vec<String>,
 }
 
 impl VirtualIp {
-    /// What a new control plane gets.
+    /// Returns the setup for a new control plane.
     pub fn of(holder: &AddressHolder) -> Self {
         match holder {
             AddressHolder::None => Self::default(),
@@ -38,7 +39,8 @@ impl VirtualIp {
         }
     }
 
-    /// What a control plane has: another would replace all its nodes, and its address cannot move.
+    /// Returns the setup of an existing control plane. Another setup would replace all nodes, and the address can't be moved to
+    /// another program.
     pub fn kept(live: &KubeadmControlPlane) -> Self {
         let Some(config) = live.spec.kubeadm_config_spec.as_ref() else { return Self::default() };
         let all = config.files.as_deref().unwrap_or_default();
@@ -59,8 +61,8 @@ impl VirtualIp {
         }
     }
 
-    /// What a control plane has, with the image that nodes of its next release get: one that lies in node images alone is not in
-    /// all of them. An image from a registry stays.
+    /// If the image is bundled in node images, replaces it by the image for the next release's nodes, because node images
+    /// contain different images. An image from a registry stays.
     #[must_use]
     pub fn with_image_of(mut self, holder: &AddressHolder) -> Self {
         let (path, image) = match holder {
@@ -80,7 +82,7 @@ impl VirtualIp {
         self
     }
 
-    /// Puts it into what the nodes are configured with.
+    /// Adds the setup to the node configuration.
     pub fn put_into(self, config: &mut ConfigSpec) {
         let Self { files, before, after } = self;
         if !files.is_empty() {
@@ -95,8 +97,8 @@ impl VirtualIp {
     }
 }
 
-/// The node whose API server answers holds the address, and keeps it until it does not. Its network adapter is found when
-/// the node boots, since images call theirs differently.
+/// Returns the setup for keepalived. A node whose API server answers takes the address, and keeps it until the API server
+/// stops. The network interface is determined at boot, because its name depends on the image.
 fn keepalived(image: &str) -> VirtualIp {
     let pod = with_image(include_str!("virtual_ip/keepalived.yaml"), image);
     let config = include_str!("virtual_ip/keepalived.conf").to_owned();
@@ -109,8 +111,8 @@ fn keepalived(image: &str) -> VirtualIp {
     }
 }
 
-/// kube-vip takes part in an election in the cluster. Before the first node's kubeadm has made the administrator's rights,
-/// only the file of the super-administrator, which no other node has, opens it.
+/// Returns the setup for kube-vip, which uses leader election in the cluster. Until kubeadm on the first node has created the
+/// administrator's permissions, only super-admin.conf grants access. Other nodes don't have this file.
 fn kube_vip(image: &str) -> VirtualIp {
     let replace = |from: &str, to: &str| {
         format!("sed -i 's#path: /etc/kubernetes/{from}#path: /etc/kubernetes/{to}#' {KUBE_VIP_POD}")
@@ -178,7 +180,7 @@ mod tests {
         let pulled = held(&vip("ghcr.io/kube-vip/kube-vip:v1.0.1"));
         assert_eq!(pulled.clone().with_image_of(&of_release), pulled, "a registry has it");
         assert_eq!(live.clone().with_image_of(&vip("ghcr.io/kube-vip/kube-vip:v1.0.1")), pulled);
-        // The address cannot move to another program.
+        // The address can't be moved to another program.
         let [none, keepalived, _] = holders();
         for holder in [none, keepalived] {
             assert_eq!(live.clone().with_image_of(&holder), live, "{holder:?}");
@@ -198,7 +200,7 @@ mod tests {
         );
     }
 
-    /// The templates that clusterctl is given, for clusters without gcm, have the same files and commands.
+    /// The clusterctl templates, for clusters without gcm, contain the same files and commands.
     #[test]
     fn the_templates_of_clusterctl_hold_the_address_in_the_same_way() {
         let VirtualIp { files, before, after } =

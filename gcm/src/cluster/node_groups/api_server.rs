@@ -1,8 +1,8 @@
-//! The files of the API servers of a control plane, with the arguments that name them and the volumes through which the static
-//! Pod sees them.
+//! Configures a control plane's API servers: files, the arguments that name the files, and the volumes that mount them into the
+//! static Pod.
 //!
-//! A new file is a call of `ApiServerSetup::add_file`. If not every cluster gets it, whether a cluster has it must not change
-//! by an upgrade of gcm: see [`ApiServerFeatures`].
+//! To add a file, call `ApiServerSetup::add_file`. If not every cluster gets the file, upgrading gcm must not change whether a
+//! cluster has it: see [`ApiServerFeatures`].
 
 use api::capi::{
     KubeadmArgument as Argument, KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile,
@@ -20,30 +20,30 @@ use crate::spec::authentication::{
 };
 use crate::spec::records::{AUDIT, AUTHENTICATION, ENCRYPTED, is_noted};
 
-/// The key of the encryption configuration in its Secret, and the name of its file on nodes.
+/// The data key of the encryption configuration in the Secret, which is also the file name on nodes.
 pub const ENCRYPTION: &str = "encryption.yaml";
-/// The path of that file.
+/// The path of the encryption configuration on nodes.
 pub const ENCRYPTION_FILE: &str = "/etc/kubernetes/api-server/encryption.yaml";
-/// The folder of the files, on nodes and in the static Pod.
+/// The folder for the API server's files, on nodes and in the static Pod.
 const FOLDER: &str = "/etc/kubernetes/api-server";
 const AUDIT_POLICY: &str = "audit-policy.yaml";
-/// The folder of the audit log, on nodes and in the static Pod. The kubelet creates it.
+/// The folder for the audit log, on nodes and in the static Pod. The kubelet creates this folder.
 const LOG_FOLDER: &str = "/var/log/kubernetes";
-/// The most MiB of one file of the audit log. With the file that is written, a node keeps 300 MiB.
+/// The maximum size of an audit log file, in MiB. Including the backups, the log takes at most 300 MiB on a node.
 const AUDIT_LOG_MIB: &str = "50";
-/// The number of files that are kept besides the one that is written.
+/// The number of audit log backups.
 const AUDIT_LOG_BACKUPS: &str = "5";
-/// The days that a file is kept.
+/// The retention time of audit log backups, in days.
 const AUDIT_LOG_DAYS: &str = "30";
 
-/// What the API servers of a cluster do that clusters of earlier versions do not.
+/// The API server features that clusters from earlier gcm versions may lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApiServerFeatures {
-    /// They write an audit log.
+    /// The API servers write an audit log.
     pub audit: bool,
-    /// They encrypt Secrets before etcd stores them.
+    /// The API servers encrypt Secrets before etcd stores them.
     pub encryption: bool,
-    /// They read a configuration of issuers, if their release can.
+    /// The API servers read an authentication configuration with token issuers, if their Kubernetes version supports it.
     pub authentication: bool,
 }
 
@@ -51,8 +51,9 @@ impl ApiServerFeatures {
     /// The value of [`api::names::annotation::API_SERVER`] for a new cluster.
     pub const OF_NEW_CLUSTER: &str = "audit,encryption,authentication";
 
-    /// Returns the features of a cluster. They are noted on the TanzuKubernetesCluster before anything is created for it, and a
-    /// control plane that has them keeps them. A cluster of an earlier version has none, until its spec has an issuer.
+    /// Returns a cluster's features. They are recorded on the TanzuKubernetesCluster before the cluster's objects are created,
+    /// and a control plane never loses a feature. A cluster from an earlier gcm version doesn't get features later, except for
+    /// authentication with its first issuer.
     pub fn of(tkc: &TanzuKubernetesCluster, live: Option<&KubeadmControlPlane>) -> Self {
         let is_noted = |feature| is_noted(tkc, feature);
         let has = |path: &str| live.is_some_and(|live| has_file(live, path));
@@ -71,12 +72,12 @@ fn has_file(live: &KubeadmControlPlane, path: &str) -> bool {
     files.unwrap_or_default().iter().any(|file| file.path == path)
 }
 
-/// Returns true if the API servers of this control plane read a configuration of issuers.
+/// Returns true if the control plane's API servers read an authentication configuration.
 pub fn reads_authentication(live: &KubeadmControlPlane) -> bool {
     has_file(live, &authentication_file())
 }
 
-/// What the nodes of a control plane are configured with for their API servers.
+/// The API server part of a control plane's node configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApiServerSetup {
     arguments: Vec<Argument>,
@@ -84,16 +85,17 @@ pub struct ApiServerSetup {
     volumes: Vec<HostMount>,
 }
 
-/// Where the content of a file comes from.
+/// The source of a file's content.
 enum FileContent {
-    /// Here.
+    /// The content itself.
     Text(String),
-    /// From the key of a Secret that has the file's name. Cluster API reads it when it configures a node.
+    /// The name of the Secret that contains the content under the file's name. Cluster API reads the Secret when it configures
+    /// a node.
     Secret(String),
 }
 
 impl ApiServerSetup {
-    /// Returns the setup of this cluster's API servers, which have this version of Kubernetes.
+    /// Returns the setup for a cluster's API servers with this Kubernetes version.
     pub fn new(features: ApiServerFeatures, cluster: &str, kubernetes: &str) -> Self {
         let ApiServerFeatures { audit, encryption, authentication } = features;
         let mut setup = Self::default();
@@ -112,7 +114,8 @@ impl ApiServerSetup {
         setup
     }
 
-    /// Adds the configuration of issuers. It has none here: another file would replace the nodes for each change of an issuer.
+    /// Adds an authentication configuration without issuers. A file with issuers would replace the nodes whenever an issuer
+    /// changed.
     fn add_authentication(&mut self, kubernetes: &str) {
         let (path, content) = (authentication_file(), configuration(&[], kubernetes));
         self.files.push(ConfigFile::from(NodeFile { path: path.clone(), permissions: "0600", content }));
@@ -120,8 +123,8 @@ impl ApiServerSetup {
         self.add_argument(AUTHENTICATION_ARGUMENT, &path);
     }
 
-    /// Adds a file that the API server reads, and the argument that names it. The kubelet does not start an API server whose
-    /// file is missing.
+    /// Adds a file that the API server reads, and the argument that names the file. Without the file on a node, the kubelet
+    /// doesn't start the API server.
     fn add_file(&mut self, argument: &str, name: &str, content: FileContent) {
         let file_path = path(name);
         let file = NodeFile { path: file_path.clone(), permissions: "0600", content: String::new() };
@@ -147,7 +150,7 @@ impl ApiServerSetup {
         self.add_argument("audit-log-maxsize", AUDIT_LOG_MIB);
     }
 
-    /// Mounts a path of the node into the static Pod, at the same path.
+    /// Mounts a node path into the static Pod, at the same path.
     fn add_volume(&mut self, name: &str, path: &str, path_type: &str, read_only: Option<bool>) {
         self.volumes.push(HostMount {
             name: name.to_owned(),
@@ -162,7 +165,7 @@ impl ApiServerSetup {
         self.arguments.push(Argument { name: name.to_owned(), value: value.to_owned() });
     }
 
-    /// Puts it into what the nodes are configured with.
+    /// Adds the setup to the node configuration, unless the setup is empty.
     pub fn put_into(self, config: &mut ConfigSpec) {
         let Self { arguments, files, volumes } = self;
         if files.is_empty() {

@@ -1,5 +1,4 @@
-//! What every node is given for its first boot, whichever object carries it: commands, files, a user, and how the
-//! kubelet registers the node.
+//! Builds the bootstrap data that all nodes share: commands, files, a user, and the kubelet's registration.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,11 +24,10 @@ use crate::release::KubernetesRelease;
 use crate::release::trust_store::TrustStore;
 use crate::spec::labels::registered_labels;
 
-/// The name under which a node registers. Only the machine knows it, so cloud-init puts it in, through jinja.
+/// The name under which a node registers. Only the machine knows this name, so cloud-init inserts it through jinja.
 const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
 
-/// Returns the configuration of a node with this registration and these volumes. Nodes of the control plane and of pools
-/// share it.
+/// Returns the configuration for a node with this registration and these volumes. Control plane and pool nodes share this part.
 pub fn node_config(
     input: &GroupInput<'_>,
     volumes: VolumeSetup,
@@ -53,7 +51,7 @@ pub fn node_config(
     }
 }
 
-/// Returns the registration of a node with these labels.
+/// Returns the registration for a node with these labels.
 pub fn node_registration(input: &Input<'_>, labels: &BTreeMap<String, String>) -> NodeRegistration {
     NodeRegistration {
         name: Some(NODE_NAME.to_owned()),
@@ -63,7 +61,8 @@ pub fn node_registration(input: &Input<'_>, labels: &BTreeMap<String, String>) -
 }
 
 fn disk_setup(filesystems: Vec<DiskFilesystem>) -> DiskSetup {
-    // Of each disk, since Cluster API writes a `disk_setup` that is nothing otherwise, which cloud-init warns of.
+    // One partition entry per disk: without entries, Cluster API writes an empty `disk_setup` value, and cloud-init warns
+    // about it.
     let whole = |filesystem: &DiskFilesystem| DiskPartition {
         device: filesystem.device.clone(),
         layout: Some(false),
@@ -73,8 +72,8 @@ fn disk_setup(filesystems: Vec<DiskFilesystem>) -> DiskSetup {
     DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
 }
 
-/// The shell commands before kubeadm, in their order, and the files. Every node of the cluster gets them, and with them what its
-/// volumes need.
+/// Returns the shell commands that run before kubeadm, in order, and the files. They consist of a part for every node, and of
+/// the commands and files for the node's volumes.
 fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<NodeFile>) {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
@@ -90,7 +89,7 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<Nod
         commands.push("systemctl daemon-reload".to_owned());
         commands.push(format!("chown {} {}", USER, proxy::SHELL_FILE));
     }
-    // It runs already, and reads authorities and environment when it starts.
+    // containerd is already running, and reads the authorities and its environment only when it starts.
     if !authorities.is_empty() || !proxy.is_empty() {
         commands.push("systemctl restart containerd".to_owned());
     }
@@ -98,12 +97,12 @@ fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<Nod
     (commands, files)
 }
 
-/// Returns the value of the label that nodes of this release have.
+/// Returns the value of the release label for nodes.
 pub fn node_release(release: &KubernetesRelease) -> String {
     names::joined(&release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
 }
 
-/// The arguments of a node's kubelet. Values that only the machine knows come from its metadata, through jinja.
+/// Returns the kubelet's arguments. jinja inserts the values that only the machine knows from the machine's metadata.
 fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Vec<KubeadmArgument> {
     let mut text = format!("{}={}", label::KUBERNETES_DISTRIBUTION_VERSION, node_release(input.release));
     for (key, value) in registered_labels(labels) {
@@ -113,17 +112,18 @@ fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Ve
     vec![argument("node-labels", text), argument("provider-id", "{{ ds.meta_data.provider_id }}".to_owned())]
 }
 
-/// How long the deletion of a Machine waits for that of its Node: as long as it takes. Cluster API's own 10 s count from
-/// the Machine's deletion, and while a control plane is replaced the endpoint is away for about as long: the Node stayed.
+/// The timeout for deleting a Machine's Node, in seconds; 0 means unlimited. Cluster API's default of 10 s starts with the
+/// Machine's deletion. While a control plane is replaced, the endpoint can be unavailable for that long, and the Node would
+/// remain.
 pub const NODE_DELETION_SECONDS: i32 = 0;
 
-/// How long draining may take; 0 and nothing both mean: as long as it takes.
+/// Parses a drain timeout into seconds. Returns `None`, which means unlimited, if the timeout is missing, invalid or 0.
 pub fn drain_seconds(text: Option<&str>) -> Option<i32> {
     text.and_then(duration::parse_seconds).filter(|seconds| *seconds > 0)
 }
 
-/// Returns the trust store of the cluster's nodes. Of an unknown system it is Debian's, as in earlier versions: admission refuses
-/// additional authorities for it, or warns.
+/// Returns the nodes' trust store. Unknown operating systems get Debian's trust store, as in earlier versions: for such a
+/// system, admission rejects additional authorities or warns about them.
 fn trust_store(input: &Input<'_>) -> TrustStore {
     TrustStore::of(&input.image.labels).unwrap_or(TrustStore::Debian)
 }

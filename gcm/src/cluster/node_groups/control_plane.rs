@@ -1,4 +1,4 @@
-//! The KubeadmControlPlane.
+//! Builds the KubeadmControlPlane.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,12 @@ use crate::cluster::input::reference_to;
 use crate::cluster::volumes::setup::{VolumeSetup, VolumesAs, volume_setup};
 use crate::release::KubernetesRelease;
 
-/// Machines of the control plane are replaced so many days before their certificates expire, which kubeadm issues for
-/// a year. The original's `controlPlaneCertificateRotation` has the same number.
+/// The number of days before certificate expiry at which control plane machines are replaced. kubeadm's certificates are valid
+/// for a year. The original product's `controlPlaneCertificateRotation` uses the same number.
 const CERTIFICATE_DAYS: i32 = 90;
 
-/// The KubeadmControlPlane, whose machines are made from the template of this name and have their volumes like this.
+/// Returns the KubeadmControlPlane. `template` is the name of the machines' template, and `volumes_as` the kind of their
+/// volumes.
 pub fn control_plane(
     input: &GroupInput<'_>,
     template: &str,
@@ -44,7 +45,8 @@ pub fn control_plane(
     let cluster = &input.cluster;
     let ControlPlane { replicas: _, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
         &cluster.tkc.spec.topology.control_plane;
-    // Cluster API's first look at it adds its finalizer and nothing else, and its second comes a second later.
+    // Set Cluster API's finalizer to save a second: the first reconcile of an object without the finalizer only adds it, and
+    // the next reconcile starts a second later.
     let metadata = ObjectMeta {
         finalizers: Some(vec![finalizer::CONTROL_PLANE.to_owned()]),
         ..cluster.metadata(&names::control_plane(&cluster.name()), &[(label::TKR, &cluster.release_label())])
@@ -100,8 +102,9 @@ fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
     config
 }
 
-/// In an upgrade a node that joins finds the image of CoreDNS of the release before in the cluster's configuration, until Cluster API has
-/// upgraded CoreDNS. An image that comes with its release lies in no registry then, and kubeadm does not need it to join.
+/// Returns the preflight errors that joining nodes ignore. During an upgrade, the cluster configuration names the previous
+/// release's CoreDNS image until Cluster API upgrades CoreDNS. If that image was bundled, new nodes can't pull it, but kubeadm
+/// doesn't need the image to join.
 fn ignored_preflight_errors(release: &KubernetesRelease) -> Option<Vec<String>> {
     release.coredns.as_ref().filter(|image| names_something(image)).map(|_| vec!["ImagePull".to_owned()])
 }
@@ -138,7 +141,7 @@ fn cluster_configuration(release: &KubernetesRelease) -> ClusterConfiguration {
     }
 }
 
-/// Whether a release says anything of an image.
+/// Returns true if the release specifies the image's repository or tag.
 pub fn names_something(image: &ContainerImage) -> bool {
     let ContainerImage { image_repository, image_tag } = image;
     image_repository.is_some() || image_tag.is_some()

@@ -1,5 +1,5 @@
-//! The objects of one group of machines, the control plane or a pool: from the cluster's spec, or as they are where another
-//! version of this program made them from the same.
+//! Plans the objects of a node group, which is a control plane or a pool. The objects are built from the cluster's spec, or
+//! kept unchanged if another gcm version built them from the same spec.
 
 use std::sync::Arc;
 
@@ -22,29 +22,23 @@ use crate::cluster::invalid::Invalid;
 use crate::cluster::volumes::kind::volumes_as;
 use crate::cluster::volumes::setup::VolumesAs;
 
-/// What the control plane is made of.
+/// The control plane's objects.
 pub struct ControlPlaneObjects {
-    /// The template of its machines.
     pub template: WCPMachineTemplate,
-    /// The control plane.
     pub control_plane: KubeadmControlPlane,
-    /// Its health check.
     pub check: MachineHealthCheck,
 }
 
-/// What a pool is made of.
+/// A pool's objects.
 pub struct PoolObjects {
-    /// The template of its machines.
     pub template: WCPMachineTemplate,
-    /// The template of their bootstrap configurations.
+    /// The bootstrap configuration template.
     pub config: KubeadmConfigTemplate,
-    /// The pool.
     pub deployment: MachineDeployment,
-    /// Its health check.
     pub check: MachineHealthCheck,
 }
 
-/// The objects of the control plane.
+/// Plans the control plane's objects.
 pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPlaneObjects, Invalid> {
     let live = facts.control_plane.as_deref();
     let uses = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
@@ -69,8 +63,8 @@ pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPla
     Ok(objects)
 }
 
-/// One machine until the API server answers: with more, Cluster API tries to add the others before it can, and after each
-/// try waits for several seconds.
+/// Returns the control plane's replicas. A new control plane gets one machine until its API server answers: with more, Cluster
+/// API tries to add the other machines too early, and waits several seconds after each attempt.
 fn control_plane_replicas(input: &GroupInput<'_>, facts: &Facts) -> i32 {
     let wanted = input.cluster.tkc.spec.topology.control_plane.replicas.unwrap_or(1);
     if facts.is_initialized() {
@@ -81,7 +75,8 @@ fn control_plane_replicas(input: &GroupInput<'_>, facts: &Facts) -> i32 {
 }
 
 impl ControlPlaneObjects {
-    /// Where CoreDNS comes from is no text of a machine's: Cluster API changes it in the guest.
+    /// Returns the mark for the planned objects. The mark excludes the CoreDNS image, which Cluster API changes without
+    /// replacing machines.
     fn mark(&self, input: &GroupInput<'_>) -> Mark {
         let mut config = self.control_plane.spec.kubeadm_config_spec.clone();
         if let Some(kubeadm) = config.as_mut().and_then(|config| config.cluster_configuration.as_mut()) {
@@ -90,7 +85,8 @@ impl ControlPlaneObjects {
         Mark::of_control_plane(&input.cluster, &(self.template.name_any(), config))
     }
 
-    /// Takes over what the machines that are there were made from, with their version.
+    /// Takes over the template, configuration and version of the existing machines. Returns `None` if their template no longer
+    /// exists.
     fn wait(&mut self, live: &KubeadmControlPlane, facts: &Facts) -> Option<()> {
         let template =
             find(&facts.machine_templates, &live.spec.machine_template.spec.infrastructure_ref.name)?;
@@ -121,7 +117,8 @@ impl ControlPlaneObjects {
         }
     }
 
-    /// Takes over what the machines that are there were made from, if it is what is asked for in other words.
+    /// Takes over the template and configuration of the existing machines, and returns their mark, if another gcm version built
+    /// them from the same recipe. Returns `None` if the machines already match or must be replaced.
     fn kept(
         &mut self,
         mark: &Mark,
@@ -144,7 +141,7 @@ impl ControlPlaneObjects {
     }
 }
 
-/// The objects of the pool at this place of the spec; none while it waits to be made.
+/// Plans the pool at index `at` in the spec. Returns `None` for a new pool whose creation must wait for the control plane.
 pub fn pool(
     input: &GroupInput<'_>,
     facts: &Facts,
@@ -173,7 +170,7 @@ pub fn pool(
     Ok(Some(PoolObjects { template, config, deployment, check }))
 }
 
-/// The MachineDeployment of a pool, with the replicas that it gets now.
+/// Returns a pool's MachineDeployment, with the replicas for its next step.
 fn deployment(
     input: &GroupInput<'_>,
     facts: &Facts,
@@ -187,9 +184,9 @@ fn deployment(
     deployment
 }
 
-/// A pool that waits for the control plane: its machines stay what they are, and there may be more or fewer of them.
+/// Plans a pool that waits for the control plane. The configuration of its machines doesn't change, but their number can.
 ///
-/// None where what its machines are made from is gone: then it cannot wait.
+/// Returns `None` if a template of the machines no longer exists. In this case, the pool can't wait.
 fn waiting_pool(
     input: &GroupInput<'_>,
     facts: &Facts,
@@ -218,7 +215,8 @@ fn waiting_pool(
     Some(PoolObjects { template, config, deployment, check })
 }
 
-/// Takes over the templates that the pool's machines were made from, if they are what is asked for in other words.
+/// Takes over the templates of the pool's machines, and returns their mark, if another gcm version built them from the same
+/// recipe.
 fn keep_templates(
     mark: &Mark,
     live: &MachineDeployment,
@@ -240,7 +238,7 @@ fn keep_templates(
     Some(kept)
 }
 
-/// Whether the cluster ran with just this spec when it was last looked at.
+/// Returns true if the last status says that the cluster runs with the current spec.
 fn ran(tkc: &TanzuKubernetesCluster) -> bool {
     tkc.status.as_ref().is_some_and(|status| {
         status.phase.as_deref() == Some(phase::RUNNING)

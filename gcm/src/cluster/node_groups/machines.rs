@@ -1,4 +1,4 @@
-//! Templates of machines, the MachineDeployments of pools, and the health checks of both.
+//! Builds machine templates, MachineDeployments and health checks.
 
 use std::collections::BTreeMap;
 
@@ -28,16 +28,16 @@ use crate::cluster::input::{Input, content_of, reference_to};
 use crate::cluster::volumes::setup::{VolumesAs, unit_number};
 use crate::spec::groups::{disk_class, zone};
 
-/// The annotation of a MachineDeployment that says who decides about its replicas.
+/// The MachineDeployment annotation that records who sets the replicas.
 const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
-/// The cluster's spec says how many.
+/// The cluster's spec sets the replicas.
 const REPLICAS_BY_SPEC: &str = "spec";
-/// An autoscaler, say, decides.
+/// Another component sets the replicas, such as an autoscaler.
 const REPLICAS_BY_OTHERS: &str = "others";
-/// The smallest group of which the share is a whole machine: Cluster API rounds down.
+/// The smallest group size at which the default unhealthy share amounts to a whole machine. Cluster API rounds down.
 const SHARED_FROM: i32 = 3;
 
-/// The template of the control plane's machines, named after its content.
+/// Returns the template for control plane machines, named after its content.
 pub fn control_plane_template(input: &Input<'_>, kind: VolumesAs) -> WCPMachineTemplate {
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
         &input.tkc.spec.topology.control_plane;
@@ -46,7 +46,7 @@ pub fn control_plane_template(input: &Input<'_>, kind: VolumesAs) -> WCPMachineT
     WCPMachineTemplate { metadata: input.metadata(&name, &[]), spec, status: None }
 }
 
-/// The template of a pool's machines, named after its content.
+/// Returns the template for a pool's machines, named after its content.
 pub fn pool_template(input: &Input<'_>, pool: &NodePool, kind: VolumesAs) -> WCPMachineTemplate {
     let volumes = pool.volumes.as_deref();
     let spec = machine_template_spec(input, &pool.vm_class, &pool.storage_class, volumes, kind);
@@ -82,7 +82,8 @@ fn machine_template_spec(
     WCPMachineTemplateSpec { template: WCPMachineTemplateResource { spec, ..Default::default() } }
 }
 
-/// The MachineDeployment of a pool. A pool without a number of replicas leaves them to somebody else.
+/// Returns a pool's MachineDeployment. `template` and `config` are the names of its templates. Without replicas in the pool,
+/// another component sets the replicas.
 pub fn deployment(input: &Input<'_>, pool: &NodePool, template: &str, config: &str) -> MachineDeployment {
     let NodePool {
         name,
@@ -132,7 +133,7 @@ fn deployment_metadata(input: &Input<'_>, deployment: &str, pool: &NodePool) -> 
     ObjectMeta { annotations: Some(annotations), ..input.metadata(deployment, &labels) }
 }
 
-/// A new machine is there before an old one goes, one at a time.
+/// Returns a rollout strategy that replaces one machine at a time, and deletes the old machine when the new one is ready.
 fn one_more_at_a_time() -> MachineDeploymentRollout {
     MachineDeploymentRollout {
         strategy: Some(MachineDeploymentRolloutStrategy {
@@ -165,9 +166,9 @@ fn machine_spec(input: &Input<'_>, pool: &NodePool, template: &str, config: &str
     }
 }
 
-/// The replicas of a pool that its cluster decided about and leaves to others from now on, as a document to apply.
+/// Returns a document that applies the live replicas, if the cluster's spec stops setting the replicas.
 ///
-/// It is written as JSON because the type would send, and so claim, every required field.
+/// The document is JSON, because a MachineDeployment would send, and thus claim, every required field.
 pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Option<Value> {
     let was_ours = live.annotations().get(REPLICAS_BY).is_some_and(|by| by == REPLICAS_BY_SPEC);
     let replicas = live.spec.replicas.filter(|_| was_ours && intent.spec.replicas.is_none())?;
@@ -177,7 +178,7 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
         "metadata": {
             "name": intent.name_any(),
             "namespace": intent.namespace(),
-            // Who decided meanwhile is not overruled: a conflict, and the next look takes what there is then.
+            // If another client writes in the meantime, this fails with a conflict, and the next reconcile reads the new value.
             "uid": live.uid(),
             "resourceVersion": live.resource_version(),
         },
@@ -185,17 +186,18 @@ pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Opti
     }))
 }
 
-/// The health check of the control plane's machines.
+/// Returns the health check for control plane machines.
 pub fn control_plane_check(input: &GroupInput<'_>) -> MachineHealthCheck {
     let replicas = input.cluster.tkc.spec.topology.control_plane.replicas.or(Some(1));
     let most = most_unhealthy(replicas, &input.health.max_unhealthy);
     health_check(input, &names::control_plane(&input.cluster.name()), (label::CONTROL_PLANE, ""), most)
 }
 
-/// The health check of a pool's machines; it has the name of the pool's MachineDeployment, whose suffix keeps pool
-/// `b-c` of cluster `a` and pool `c` of cluster `a-b` apart.
+/// Returns the health check for a pool's machines. It is named after the MachineDeployment, whose suffix distinguishes pool
+/// `b-c` in cluster `a` from pool `c` in cluster `a-b`. If the pool's remediation budget is spent, the check doesn't replace
+/// machines.
 ///
-/// `live` is the pool's MachineDeployment: it knows how many machines there are where the cluster leaves that to others.
+/// `live` is the pool's MachineDeployment. It provides the replicas if the cluster's spec doesn't set them.
 pub fn pool_check(
     input: &GroupInput<'_>,
     pool: &NodePool,
@@ -211,8 +213,8 @@ pub fn pool_check(
     health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment), most)
 }
 
-/// How many machines of a group may be unhealthy and still be replaced. One always may: else the only machine of a
-/// group, or one of two, would never be.
+/// Returns the maximum number of unhealthy machines, or their maximum `share`, up to which unhealthy machines are replaced.
+/// Groups of one or two machines allow one unhealthy machine, because the default share would round down to 0.
 fn most_unhealthy(replicas: Option<i32>, share: &str) -> IntOrString {
     match replicas {
         Some(few) if (1..SHARED_FROM).contains(&few) => IntOrString::Int(1),

@@ -1,7 +1,7 @@
 //! The control plane and the node pools of a cluster.
 //!
-//! [`groups`] decides the objects of each group; the files beside it build them as the generated types, so that a field that
-//! Cluster API does not know fails to compile.
+//! [`groups`] decides how each group's objects are planned. The other files build the objects as generated types, so that a
+//! field unknown to Cluster API fails to compile.
 
 pub mod api_server;
 pub mod bootstrap;

@@ -1,4 +1,4 @@
-//! How far each machine of a cluster is, in the words of v1alpha1's `vmStatus` and `nodeStatus`.
+//! The state of each machine in the terms of v1alpha1's `vmStatus` and `nodeStatus`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,21 +14,19 @@ use kube::ResourceExt;
 
 use crate::cluster::facts::Facts;
 
-/// A Machine with what stands below it.
+/// A Machine and its WCPMachine.
 pub struct Node<'a> {
-    /// The Machine.
     pub machine: &'a Machine,
-    /// Its infrastructure, once there is some.
+    /// The WCPMachine, or `None` before Cluster API creates it and after its deletion.
     pub wcp: Option<&'a WCPMachine>,
 }
 
-/// The conditions of a Machine.
 pub fn conditions(machine: &Machine) -> &[Condition] {
     machine.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
 impl<'a> Node<'a> {
-    /// Every Machine of the cluster, by name.
+    /// Returns the cluster's Machines, sorted by name.
     pub fn all(facts: &'a Facts) -> Vec<Self> {
         let below: BTreeMap<String, &Arc<WCPMachine>> =
             facts.wcp_machines.iter().map(|wcp| (wcp.name_any(), wcp)).collect();
@@ -42,27 +40,24 @@ impl<'a> Node<'a> {
             .collect()
     }
 
-    /// The Machine's name.
     pub fn name(&self) -> String {
         self.machine.name_any()
     }
 
-    /// Whether the Machine belongs to the control plane.
     pub fn is_control_plane(&self) -> bool {
         self.machine.labels().contains_key(label::CONTROL_PLANE)
     }
 
-    /// Whether the Machine is going away.
     pub fn is_deleting(&self) -> bool {
         self.machine.metadata.deletion_timestamp.is_some()
     }
 
-    /// The name of the node, once it joined.
+    /// Returns the Node's name, once the machine has joined.
     pub fn node(&self) -> Option<&str> {
         self.machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
     }
 
-    /// How far the virtual machine is, one of [`vm_status`].
+    /// Returns the VM status, one of [`vm_status`].
     pub fn vm_status(&self) -> String {
         if self.is_deleting() {
             return vm_status::DELETING.to_owned();
@@ -77,7 +72,7 @@ impl<'a> Node<'a> {
         reported.filter(|status| !status.is_empty()).unwrap_or_else(|| vm_status::PENDING.to_owned())
     }
 
-    /// How the node is, one of [`node_status`].
+    /// Returns the node status, one of [`node_status`].
     pub fn node_status(&self) -> &'static str {
         if self.node().is_none() {
             return node_status::PENDING;

@@ -1,7 +1,7 @@
-//! The pace at which node pools grow.
+//! Limits the pace at which node pools grow.
 //!
-//! A MachineSet creates all missing Machines in one loop, which sees neither a lower number nor a deletion before it ends.
-//! So no MachineDeployment is given more than a step at a time, and a number that was too large can be taken back.
+//! A MachineSet creates all missing Machines in one loop, and notices a lower number or a deletion only afterward. A
+//! MachineDeployment therefore grows in steps, so that a number that was too large can be corrected.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use kube::ResourceExt;
 
 use super::replicas::ReplicaCounts;
 
-/// The number of nodes that the pools of a cluster request together beyond those that are ready.
+/// The number of nodes that a cluster's pools together may request in addition to the nodes that are ready.
 pub const STEP: i32 = 50;
 
-/// Returns the replicas that the MachineDeployment of `pool` gets now. A pool without replicas is scaled by another component.
+/// Returns the replicas that the MachineDeployment of `pool` gets now, or `None` if another component scales the pool.
 ///
-/// `live` are the MachineDeployments of the cluster. Pools that grow share the step, and each gets at least one node of it: a
-/// pool whose nodes do not become ready does not hold up the others. A pool never shrinks to keep the pace.
+/// `live` contains the cluster's MachineDeployments. Growing pools share the step, and each gets at least one node, so that
+/// a pool whose nodes don't become ready doesn't block the others. A pool never shrinks to keep the pace.
 pub fn next_replicas(pool: &NodePool, pools: &[NodePool], live: &[Arc<MachineDeployment>]) -> Option<i32> {
     let wanted = pool.replicas?;
     let now = deployment(pool, live);

@@ -1,8 +1,8 @@
-//! What the machines of a group are made from, in the words of those who ask for it.
+//! Records the recipe from which a group's machines are created.
 //!
-//! The texts that nodes are given change between versions of this program; what their cluster's author asks for does
-//! not. So a KubeadmControlPlane or MachineDeployment bears a digest of both. Texts that differ where the recipe is the
-//! same are another version's, and stay: no node is replaced for them.
+//! For the same spec, different gcm versions generate different node configurations. A KubeadmControlPlane or MachineDeployment
+//! therefore carries one digest for the recipe and one for the configuration. If only the configuration differs, another gcm
+//! version generated it. In this case, the configuration is kept, and nodes aren't replaced.
 
 use api::gcm::parts::{NodePool, Proxy};
 use api::names::{self, annotation};
@@ -15,21 +15,22 @@ use super::control_plane::names_something;
 use crate::cluster::input::{Input, content_of};
 use crate::spec::node_fields::{Effect, NodeField, cluster_fields, control_plane_fields, pool_fields};
 
-/// The name of the proxy in a recipe.
+/// The key of the proxy in a recipe.
 const PROXY: &str = "proxy";
-/// Bytes of a digest that are kept: recipes of one group are compared, and nobody gains by two that meet.
+/// The number of digest bytes to keep. Only recipes for the same group are compared, and a collision doesn't help an attacker.
 const DIGEST_BYTES: usize = 8;
 
-/// Everything that replaces the machines of a group when it changes, and nothing else: the release, and the fields that replace
-/// nodes according to [`node_fields`](crate::spec::node_fields).
+/// The inputs that replace a group's machines when they change: the release, and the fields that replace nodes according to
+/// [`node_fields`](crate::spec::node_fields).
 ///
-/// Its JSON is what is digested, and it must stay as it is: a name that changes, or a field that is written where it
-/// was left out, replaces every machine of every cluster. What joins it is left out where it says nothing.
+/// The recipe's digest is computed from its JSON, which must stay stable: renaming a field, or writing a field that was omitted
+/// before, replaces every machine of every cluster. A new field must be omitted when it isn't set.
 #[derive(Clone, Serialize)]
 struct Recipe(Map<String, Value>);
 
 impl Recipe {
-    /// Returns the recipe of a group with these fields, without the images that only a control plane has.
+    /// Returns the recipe for a group with these fields, without the container images, which only a control plane's recipe
+    /// contains.
     fn new(input: &Input<'_>, group: Vec<NodeField>) -> Self {
         let mut recipe = Self(Map::new());
         recipe.write("release", Some(&input.release_label()));
@@ -60,7 +61,8 @@ impl Recipe {
         self.0.extend(value.map(|value| (name.to_owned(), value)));
     }
 
-    /// The same recipe as earlier versions wrote it, if they wrote it differently: they wrote an empty proxy where there is none.
+    /// Returns this recipe as earlier gcm versions wrote it, or `None` if they wrote the same. Without a proxy, they wrote an
+    /// empty one.
     fn of_earlier(&self) -> Option<Self> {
         if self.0.contains_key(PROXY) {
             return None;
@@ -71,24 +73,24 @@ impl Recipe {
     }
 }
 
-/// What a KubeadmControlPlane or MachineDeployment says of how its machines came about.
+/// The annotation on a KubeadmControlPlane or MachineDeployment that records how its machines were created.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mark {
-    /// The digest of the recipe.
+    /// The recipe digest.
     recipe: String,
-    /// That of the same recipe as earlier versions digested it, where they did it in another way.
+    /// The recipe digest as earlier gcm versions computed it, if it differs.
     earlier: Option<String>,
-    /// The digest of the texts that the recipe came to; nothing where they are older than marks.
+    /// The digest of the node configuration. Empty if the machines are older than marks.
     texts: String,
 }
 
 impl Mark {
-    /// The mark of a control plane whose machines are given these texts.
+    /// Returns the mark for a control plane whose machines are built from `texts`.
     pub fn of_control_plane(input: &Input<'_>, texts: &impl Serialize) -> Self {
         Self::of(&Recipe::of_control_plane(input), texts)
     }
 
-    /// The mark of a pool whose machines are given these texts.
+    /// Returns the mark for a pool whose machines are built from `texts`.
     pub fn of_pool(input: &Input<'_>, pool: &NodePool, texts: &impl Serialize) -> Self {
         Self::of(&Recipe::new(input, pool_fields(pool)), texts)
     }
@@ -98,24 +100,25 @@ impl Mark {
         Self { recipe: digest(recipe), earlier, texts: digest(texts) }
     }
 
-    /// The mark that an object bears.
+    /// Reads an object's mark.
     pub fn on<K: Resource>(object: &K) -> Option<Self> {
         let text = object.meta().annotations.as_ref()?.get(annotation::MACHINE_RECIPE)?;
         let (recipe, texts) = text.split_once('.')?;
         Some(Self { recipe: recipe.to_owned(), earlier: None, texts: texts.to_owned() })
     }
 
-    /// Puts the mark on an object.
+    /// Writes the mark to an object.
     pub fn put_on<K: Resource>(&self, object: &mut K) {
         let Self { recipe, earlier: _, texts } = self;
         let annotations = object.meta_mut().annotations.get_or_insert_default();
         annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.{texts}"));
     }
 
-    /// The mark of machines that stay though they were made from other texts, or nothing if they do not.
+    /// Returns the mark for machines that are kept although they were built from another configuration, or `None` if the
+    /// machines already match or must be replaced.
     ///
-    /// `live` is the mark they bear. Machines older than marks are taken to be what is asked for if their cluster ran
-    /// with just this spec: `ran`.
+    /// `live` is the current mark of the machines. Machines without a mark are kept if the cluster ran with the current spec
+    /// (`ran`).
     pub fn kept(&self, live: Option<Self>, ran: bool) -> Option<Self> {
         let same = |live: &Self| live.recipe == self.recipe || Some(&live.recipe) == self.earlier.as_ref();
         match live {

@@ -1,4 +1,4 @@
-//! How many machines of a control plane or a node pool there should be, and how many there are.
+//! Counts requested and existing machines in a control plane or node pool.
 
 use api::capi::{KubeadmControlPlane, MachineDeployment};
 use api::names::label;
@@ -6,23 +6,22 @@ use kube::ResourceExt;
 
 use crate::cluster::facts::Facts;
 
-/// The counts of machines that are alike.
+/// The machine counts of a control plane or pool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ReplicaCounts {
-    /// How many there should be.
+    /// The number of requested machines.
     pub wanted: i32,
-    /// How many there are.
+    /// The number of existing machines.
     pub there: i32,
-    /// How many of them are ready.
+    /// The number of existing machines that are ready.
     pub ready: i32,
-    /// How many of them are as they should be.
+    /// The number of existing machines that match the spec.
     pub up_to_date: i32,
-    /// Whether the counts are about the present spec.
+    /// True if the counts refer to the current spec.
     pub current: bool,
 }
 
 impl ReplicaCounts {
-    /// The counts of a control plane.
     pub fn of_control_plane(kcp: &KubeadmControlPlane) -> Self {
         let status = kcp.status.as_ref();
         Self {
@@ -34,7 +33,6 @@ impl ReplicaCounts {
         }
     }
 
-    /// The counts of a node pool.
     pub fn of_pool(deployment: &MachineDeployment) -> Self {
         let status = deployment.status.as_ref();
         Self {
@@ -46,24 +44,24 @@ impl ReplicaCounts {
         }
     }
 
-    /// Whether everything is there, ready and as it should be.
+    /// Returns true if all machines exist, are ready and match the spec.
     pub fn is_settled(&self) -> bool {
         let Self { wanted, there, ready, up_to_date, current } = *self;
         current && [there, ready, up_to_date].iter().all(|count| *count == wanted)
     }
 
-    /// Whether machines are being made what the spec says since it changed.
+    /// Returns true if a spec change hasn't reached all machines yet.
     pub fn is_changing(&self) -> bool {
         !self.current || self.up_to_date != self.there
     }
 
-    /// Whether machines come, go or are replaced.
+    /// Returns true if machines are being added, removed or replaced.
     pub fn is_moving(&self) -> bool {
         self.is_changing() || self.there != self.wanted
     }
 }
 
-/// The node pools that exist, with their counts.
+/// Returns the name and counts of each existing node pool.
 pub fn count_pools(facts: &Facts) -> impl Iterator<Item = (String, ReplicaCounts)> {
     facts.deployments.iter().map(|deployment| {
         let pool = deployment.labels().get(label::NODE_POOL).cloned();
@@ -73,10 +71,9 @@ pub fn count_pools(facts: &Facts) -> impl Iterator<Item = (String, ReplicaCounts
     })
 }
 
-/// Whether a pool has machines of a template that it has no more.
+/// Returns true if a pool still has machines with a former template or version.
 ///
-/// A MachineDeployment has seen its new spec before its counts are about it: for seconds, all machines are still called up
-/// to date.
+/// For a few seconds after a MachineDeployment has observed its new spec, its counts still report all machines as up to date.
 fn has_former_machines(deployment: &MachineDeployment, facts: &Facts) -> bool {
     let name = deployment.name_any();
     let of_pool = facts.sets.iter().filter(|set| set.labels().get(label::DEPLOYMENT_NAME) == Some(&name));

@@ -1,4 +1,4 @@
-//! The KubeadmConfigTemplate of a node pool.
+//! Builds a node pool's KubeadmConfigTemplate.
 
 use api::capi::{
     KubeadmConfigSpec as ConfigSpec, KubeadmConfigTemplate, KubeadmConfigTemplateSpec,
@@ -14,7 +14,7 @@ use super::group_input::GroupInput;
 use crate::cluster::input::content_of;
 use crate::cluster::volumes::setup::{VolumeSetup, VolumesAs, volume_setup};
 
-/// The KubeadmConfigTemplate of a pool, whose nodes have their volumes like this, named after its content.
+/// Returns a pool's KubeadmConfigTemplate with this volume kind, named after its content.
 pub fn pool_config(input: &GroupInput<'_>, pool: &NodePool, kind: VolumesAs) -> KubeadmConfigTemplate {
     let volumes = volume_setup(pool.volumes.as_deref(), kind);
     let spec = KubeadmConfigTemplateSpec {

@@ -1,4 +1,4 @@
-//! A cluster on which nobody is to work.
+//! Detects paused clusters and computes their status.
 
 pub mod origin;
 
@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::facts::Facts;
 
-/// Who put the work off and how it goes on, or nothing if nobody did.
+/// Describes what paused the cluster and how to resume it. Returns `None` if the cluster isn't paused.
 pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let (name, namespace) = (tkc.name_any(), tkc.namespace().unwrap_or_default());
     let (by, resume) = if tkc.annotations().contains_key(annotation::PAUSED) {
@@ -39,14 +39,14 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     Some(format!("{by}: {waits}. To resume: {resume}"))
 }
 
-/// How messages begin about what is put off by the Cluster.
+/// Returns the prefix of messages about a paused Cluster. [`left`] recognizes such messages by this prefix.
 fn by_cluster(name: &str) -> String {
     format!("Cluster {name} ")
 }
 
-/// What went while the Cluster was paused, if anything. Cluster API lets nothing go so, `clusterctl move` does: it removes the control
-/// plane here, then the Cluster, then the TanzuKubernetesCluster. What were made in between, or after a move that was broken off,
-/// would be a second cluster.
+/// Returns the object that was removed while the Cluster was paused, if any. Only `clusterctl move` does this: it removes
+/// the control plane here, then the Cluster, then the TanzuKubernetesCluster. Objects created in between, or after an
+/// interrupted move, would form a second cluster.
 fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let part = match &facts.cluster {
         None => "it".to_owned(),
@@ -59,13 +59,13 @@ fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let noted = find(conditions, words::PAUSED).and_then(|paused| paused.message.as_deref());
     let was_paused = tkc.annotations().contains_key(annotation::MADE_AS)
         && noted.is_some_and(|message| message.starts_with(&by_cluster(&tkc.name_any())));
-    // Where nothing is here any more, nothing can be removed by mistake.
+    // If nothing but the deleted TanzuKubernetesCluster remains, its deletion can't remove anything by mistake.
     let removes_nothing = facts.cluster.is_none() && tkc.metadata.deletion_timestamp.is_some();
     (was_paused && !removes_nothing).then_some(part)
 }
 
-/// Returns the status of a paused cluster: the former one with the condition Paused. If something waits for the end of the pause,
-/// Ready has the pause as its reason.
+/// Returns the status of a paused cluster: the previous status with the condition Paused. If work is pending, Ready reports the
+/// pause too.
 pub fn status(tkc: &TanzuKubernetesCluster, message: String) -> TanzuKubernetesClusterStatus {
     let mut status = tkc.status.clone().unwrap_or_default();
     if is_awaited(tkc, &status) {
@@ -89,7 +89,7 @@ pub fn status(tkc: &TanzuKubernetesCluster, message: String) -> TanzuKubernetesC
     status
 }
 
-/// Returns true if something waits for the end of the pause: the deletion, a change of the spec, or whatever the cluster lacks.
+/// Returns true if work is pending: a deletion, a spec change, or repairs of a cluster that isn't ready.
 fn is_awaited(tkc: &TanzuKubernetesCluster, status: &TanzuKubernetesClusterStatus) -> bool {
     tkc.metadata.deletion_timestamp.is_some()
         || tkc.metadata.generation != status.observed_generation

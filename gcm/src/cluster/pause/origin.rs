@@ -1,10 +1,10 @@
-//! Whether a TanzuKubernetesCluster is where its cluster was made.
+//! Detects whether a TanzuKubernetesCluster is the one that its cluster was created from.
 //!
-//! `clusterctl move` copies it before its Cluster and all else. A second cluster of its name, with other keys, must not be made
-//! meanwhile. So it bears its own uid since before anything was made of it; a copy has another.
+//! `clusterctl move` copies the TanzuKubernetesCluster before the Cluster and the other objects. In the meantime, a second
+//! cluster with the same name and other keys must not be created. An annotation therefore records the uid of the
+//! TanzuKubernetesCluster before anything is created from it. A copy has another uid.
 //!
-//! The same write notes the id of the cluster, and what a new cluster gets that older ones do not have: a copy has both from the
-//! original.
+//! The same write records the cluster id and the features that only new clusters get. A copy inherits both from the original.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
@@ -16,14 +16,14 @@ use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::api_server::ApiServerFeatures;
 use crate::spec::authentication::note_issuers;
 
-/// Where a TanzuKubernetesCluster comes from.
+/// The origin of a TanzuKubernetesCluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
-    /// Here, and it says so.
+    /// The TanzuKubernetesCluster was created here, as its annotation says.
     Here,
-    /// Here, or from elsewhere with its Cluster: that is to be noted.
+    /// The TanzuKubernetesCluster was created here, or moved here with its Cluster. The annotation must be written.
     Unnoted,
-    /// From elsewhere, and its Cluster is not here.
+    /// The TanzuKubernetesCluster was copied from another management cluster, and its Cluster isn't here yet.
     Arriving,
 }
 
@@ -35,24 +35,25 @@ fn origin(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Origin {
     }
 }
 
-/// Returns the id of the cluster: the uid of the TanzuKubernetesCluster that it was first created from. Of a cluster that an earlier
-/// version moved, it is the uid after the last of these moves.
+/// Returns the cluster id: the uid of the TanzuKubernetesCluster from which the cluster was first created. If an earlier gcm
+/// version moved the cluster, returns the uid after the last such move.
 pub fn cluster_id(tkc: &TanzuKubernetesCluster) -> Option<&String> {
     let annotations = tkc.annotations();
     let noted = annotations.get(annotation::CLUSTER_ID).or_else(|| annotations.get(annotation::MADE_AS));
     noted.or(tkc.metadata.uid.as_ref())
 }
 
-/// Returns true if nothing was made for it, here or elsewhere.
+/// Returns true if the cluster's objects were never created, here or elsewhere.
 fn is_new(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let Facts { cluster, control_plane, .. } = facts;
     !tkc.annotations().contains_key(annotation::MADE_AS) && cluster.is_none() && control_plane.is_none()
 }
 
-/// What is to be written before anything is made, if anything: the finalizer, and that the cluster is made here.
+/// Returns the patch to write before objects are created, if one is needed: the finalizer, and the annotations for origin, id
+/// and features.
 ///
 /// # Errors
-/// [`Error::Arriving`] where its Cluster is still to come.
+/// Returns [`Error::Arriving`] if this is a copy whose Cluster hasn't arrived yet.
 pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>, Error> {
     let origin = origin(tkc, facts);
     if origin == Origin::Arriving {
@@ -80,7 +81,7 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
         annotations[annotation::API_SERVER] = issuers.into();
     }
     if is_new(tkc, facts) {
-        // Its former annotations are those of another cluster, of which it is a copy.
+        // Any existing values were copied from another cluster, so replace them.
         annotations[annotation::CLUSTER_ID] = tkc.metadata.uid.clone().into();
         annotations[annotation::API_SERVER] = ApiServerFeatures::OF_NEW_CLUSTER.into();
     }
@@ -93,7 +94,7 @@ mod tests {
     use crate::cluster::fixtures::{ClusterFixture, nothing};
     use crate::testing::sound;
 
-    /// A cluster with the uid `here` and these annotations.
+    /// Returns a cluster with the uid `here` and these annotations.
     fn here(annotations: &[(&str, &str)]) -> TanzuKubernetesCluster {
         let mut tkc = sound();
         tkc.metadata.uid = Some("here".to_owned());

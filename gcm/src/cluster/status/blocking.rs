@@ -1,4 +1,4 @@
-//! The first cause: what, of all that is not ready, everything else waits for.
+//! Finds the first cause: the problem that the rest of a cluster waits for.
 
 use std::sync::Arc;
 
@@ -18,21 +18,22 @@ use crate::addons::bundle::AddonType;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::{Node, conditions};
 
-/// Returns the cause in `Ready` of an object of capw, with the fields of a TanzuKubernetesCluster.
+/// Returns the cause in a capw object's `Ready` condition, with TanzuKubernetesCluster field names in its message. Returns
+/// `None` if the object is ready.
 fn of_ready(object: String, conditions: &[Condition]) -> Option<Cause> {
     let ready = metav1::find(conditions, READY).filter(|condition| condition.status != TRUE)?;
     let cause = Cause::of(object, ready);
     Some(Cause { message: remedy::with_fields(&cause.message), ..cause })
 }
 
-/// Why the cluster's infrastructure is not ready.
+/// Returns the cause that keeps the infrastructure from being ready.
 pub fn of_infrastructure(facts: &Facts) -> Option<Cause> {
     let wcp = facts.wcp_cluster.as_ref()?;
     let conditions = wcp.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     of_ready(format!("WCPCluster {}", wcp.name_any()), conditions)
 }
 
-/// Why a Machine is not ready; nothing if it is.
+/// Returns the cause that keeps a Machine from being ready or deleted. Returns `None` for a ready Machine.
 pub fn of_machine(facts: &Facts, node: &Node<'_>) -> Option<Cause> {
     let machine = conditions(node.machine);
     let object = format!("Machine {}", node.name());
@@ -71,8 +72,8 @@ pub fn of_machine(facts: &Facts, node: &Node<'_>) -> Option<Cause> {
         .map(|condition| of_outage(node, &object).unwrap_or_else(|| Cause::of_cluster_api(object, condition)))
 }
 
-/// Why a node may be silent whose machine is ready for all that is known: its WCPMachine says that vCenter does not
-/// reach the virtual machine.
+/// Returns a cause for a node that isn't ready although its WCPMachine is. In this case, the WCPMachine's message says that
+/// vCenter doesn't reach the VM.
 fn of_outage(node: &Node<'_>, object: &str) -> Option<Cause> {
     let wcp = node.wcp?;
     let ready = metav1::find(&wcp.status.as_ref()?.conditions, READY)?;
@@ -84,7 +85,7 @@ fn of_outage(node: &Node<'_>, object: &str) -> Option<Cause> {
     })
 }
 
-/// Where the API server is to answer.
+/// Returns the API server's URL, once the endpoint is known.
 fn endpoint(facts: &Facts) -> Option<String> {
     let endpoint = facts.cluster.as_ref()?.spec.control_plane_endpoint.as_ref()?;
     Some(kit::guest::server(
@@ -93,10 +94,10 @@ fn endpoint(facts: &Facts) -> Option<String> {
     ))
 }
 
-/// Why a Machine without a Node has none: its virtual machine runs and says no more, or is not there yet.
+/// Returns the cause that keeps a Machine from having a Node: its VM runs but hasn't joined, or isn't provisioned yet.
 fn of_unjoined(facts: &Facts, node: &Node<'_>, object: String) -> Cause {
     if let Some(address) = node.wcp.and_then(|wcp| wcp.status.as_ref()?.vm_ip.as_deref()) {
-        // Once it has answered, the endpoint is not what a node waits for.
+        // Once the endpoint has answered, it isn't the cause.
         let endpoint = endpoint(facts).filter(|_| !facts.is_initialized());
         return Cause::not_joined(object, Some(address), endpoint.as_deref());
     }
@@ -111,7 +112,7 @@ fn of_unjoined(facts: &Facts, node: &Node<'_>, object: String) -> Cause {
     }
 }
 
-/// The first cause among some of the cluster's machines: the gravest, of equals the first.
+/// Returns the most severe cause among these machines. Among equally severe causes, returns the first.
 pub fn of_machines<'n, 'a: 'n>(
     facts: &Facts,
     nodes: impl IntoIterator<Item = &'n Node<'a>>,
@@ -119,8 +120,8 @@ pub fn of_machines<'n, 'a: 'n>(
     cause::gravest(nodes.into_iter().filter_map(|node| of_machine(facts, node)), |cause| cause.severity)
 }
 
-/// The first cause among some machines. Of nodes that joined and are not ready, that is a container network that can't be
-/// applied: without one no node gets ready.
+/// Returns the most severe cause among these machines. If a node joined but isn't ready and the container network can't be
+/// applied, returns the network's cause instead, because nodes don't become ready without a network.
 pub fn of_nodes<'n, 'a: 'n>(facts: &Facts, nodes: impl IntoIterator<Item = &'n Node<'a>>) -> Option<Cause> {
     let nodes: Vec<_> = nodes.into_iter().collect();
     let joined = nodes.iter().any(|node| node.node_status() == node_status::NOT_READY);
@@ -132,7 +133,7 @@ pub fn of_nodes<'n, 'a: 'n>(facts: &Facts, nodes: impl IntoIterator<Item = &'n N
     joined.then(network).flatten().or_else(|| of_machines(facts, nodes))
 }
 
-/// Why a cluster that is to go does not go: what failed, not what takes its time.
+/// Returns the failure that blocks a cluster's deletion, or `None` if the deletion only takes time.
 pub fn of_deletion(facts: &Facts) -> Option<Cause> {
     let nodes = Node::all(facts);
     let going = |wcp: &&Arc<WCPCluster>| wcp.metadata.deletion_timestamp.is_some();
@@ -143,7 +144,7 @@ pub fn of_deletion(facts: &Facts) -> Option<Cause> {
         .or_else(|| of_strangers(facts))
 }
 
-/// What of the cluster strangers' finalizers hold, once everybody else is done with it.
+/// Returns the first object that only foreign finalizers keep from being deleted.
 fn of_strangers(facts: &Facts) -> Option<Cause> {
     held(&facts.machines)
         .or_else(|| held(&facts.wcp_machines))
@@ -164,7 +165,7 @@ fn held<K: Watchable>(objects: &[Arc<K>]) -> Option<Cause> {
     })
 }
 
-/// Secrets with the authorities of a cluster, by what follows its name, and what the control plane's nodes have of them.
+/// The Secrets that contain a cluster's certificate authorities, by name suffix, and the matching files on control plane nodes.
 const AUTHORITIES: [(&str, &str); 4] = [
     ("ca", "ca.crt and ca.key"),
     ("etcd", "etcd/ca.crt and etcd/ca.key"),
@@ -172,7 +173,8 @@ const AUTHORITIES: [(&str, &str); 4] = [
     ("sa", "sa.pub and sa.key"),
 ];
 
-/// Which authorities of a cluster that runs are lost. Cluster API makes none in their place, since nodes trust those they have.
+/// Returns the cause if a running cluster has lost certificate authorities. Cluster API doesn't create new authorities, because
+/// nodes trust the old ones.
 fn of_authorities(cluster: &str, object: &str, conditions: &[Condition]) -> Option<Cause> {
     let lost =
         metav1::find(conditions, capi::CERTIFICATES_AVAILABLE).filter(|found| found.status == FALSE)?;
@@ -187,7 +189,7 @@ fn of_authorities(cluster: &str, object: &str, conditions: &[Condition]) -> Opti
     Some(Cause { message: advice, severity: Severity::Warning, ..Cause::of(object.to_owned(), lost) })
 }
 
-/// Why the control plane has not the machines it should have.
+/// Returns the cause that keeps the control plane from being available.
 pub fn of_control_plane(facts: &Facts) -> Option<Cause> {
     let kcp = facts.control_plane.as_ref()?;
     let conditions = kcp.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
@@ -201,7 +203,7 @@ pub fn of_control_plane(facts: &Facts) -> Option<Cause> {
     Some(Cause::of_cluster_api(object, condition))
 }
 
-/// Why a pool has not the machines it should have.
+/// Returns the cause that keeps a pool from being available or scaled up.
 pub fn of_pools(facts: &Facts) -> Option<Cause> {
     facts.deployments.iter().find_map(|deployment| {
         let conditions = deployment.status.as_ref()?.conditions.as_deref()?;

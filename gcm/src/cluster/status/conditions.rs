@@ -1,4 +1,4 @@
-//! The conditions of a cluster, each in one function.
+//! Computes a cluster's conditions, one function per condition.
 
 use api::capw::vm_status;
 use api::conditions::cause::{self, Cause};
@@ -23,7 +23,7 @@ use crate::release::resolution;
 use crate::release::status::updates_condition;
 use crate::spec::release::{current_version, release_request};
 
-/// All conditions but the summary, in the order in which the summary looks at them.
+/// Returns all conditions except the summary, in the order in which the summary evaluates them.
 pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
     let nodes = Node::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
@@ -36,7 +36,7 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
     conditions
 }
 
-/// The summary: what fails first, in the order of the conditions.
+/// Returns the summary: the first failing condition, renamed to `Ready`, or `Ready` True.
 pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     match failing(conditions).next().cloned() {
         Some(ConditionWithCause { condition, cause }) => {
@@ -46,7 +46,7 @@ pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
     }
 }
 
-/// Returns true if the nodes and the add-ons are ready. The cluster may lack what [`words::RUNNING_WITHOUT`] lists.
+/// Returns true if nodes and add-ons are ready. Failing conditions with a reason in [`words::RUNNING_WITHOUT`] are ignored.
 pub fn nodes_serve(conditions: &[ConditionWithCause]) -> bool {
     let can_run = |each: &ConditionWithCause| {
         each.condition.reason.as_deref().is_some_and(|reason| words::RUNNING_WITHOUT.contains(&reason))
@@ -54,7 +54,7 @@ pub fn nodes_serve(conditions: &[ConditionWithCause]) -> bool {
     failing(conditions).all(can_run)
 }
 
-/// The conditions that keep a cluster from being ready, in their order.
+/// Returns the conditions that keep a cluster from being ready, in order.
 fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &ConditionWithCause> {
     const SUMMED: [&str; 4] =
         [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
@@ -64,8 +64,8 @@ fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &Condition
     })
 }
 
-/// Returns true if this is a condition about the guest that keeps the cluster from being ready. A condition that is `Unknown` does
-/// not, and neither does one of severity `Info`, about a part that is missing and not requested.
+/// Returns true if this condition is about the workload cluster and keeps the cluster from being ready. `Unknown` conditions
+/// don't, and neither do conditions with severity `Info`, which report a missing part that wasn't requested.
 pub fn is_guest_failing(condition: &Condition) -> bool {
     const OF_GUEST: [&str; 5] = [
         words::PROVIDER_SERVICE_ACCOUNTS_READY,
@@ -79,7 +79,7 @@ pub fn is_guest_failing(condition: &Condition) -> bool {
         && condition.severity.as_deref() != Some(INFO)
 }
 
-/// A condition that does not hold, with the cause in its message and its severity.
+/// Returns a false condition whose message is `text`, followed by the cause. The cause also decides the severity.
 fn unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> ConditionWithCause {
     let severity = if cause.as_ref().is_some_and(Cause::is_failing) { WARNING } else { INFO };
     let message = cause.as_ref().map_or_else(|| text.to_owned(), |cause| format!("{text}: {cause}"));
@@ -153,7 +153,7 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
     unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
 }
 
-/// Describes a pool that is not what its spec says; nothing if it is.
+/// Describes a pool that doesn't match its spec yet. Returns `None` for a settled pool.
 fn describe_unsettled(wanted: &[NodePool], pool: &str, group: &ReplicaCounts) -> Option<String> {
     let of_spec = wanted.iter().find(|wanted| wanted.name == pool).and_then(|wanted| wanted.replicas);
     let all = of_spec.filter(|all| *all > group.wanted);
@@ -171,7 +171,7 @@ fn describe_unsettled(wanted: &[NodePool], pool: &str, group: &ReplicaCounts) ->
     })
 }
 
-/// Whether there are nodes, and all that stay are ready.
+/// Returns true if the cluster has nodes that aren't being deleted, and all of these are ready.
 pub fn all_nodes_ready(nodes: &[Node<'_>]) -> bool {
     let mut staying = nodes.iter().filter(|node| !node.is_deleting()).peekable();
     staying.peek().is_some() && staying.all(|node| node.node_status() == node_status::READY)
@@ -179,7 +179,7 @@ pub fn all_nodes_ready(nodes: &[Node<'_>]) -> bool {
 
 fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let Some(reports) = &facts.addons else {
-        // Nobody has looked since this program began: they are as they were.
+        // The engine hasn't read the workload cluster since gcm started, so keep the last condition.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, words::ADDONS_READY));
         if let Some(before) = before {
             return before.clone().into();
@@ -204,14 +204,16 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
 }
 
-/// All add-ons are applied and healthy; the message names those of the node image that the cluster does not get.
+/// Returns the condition for applied and healthy add-ons. The message lists the node image's add-ons that the cluster doesn't
+/// get.
 fn addons_applied(facts: &Facts) -> Condition {
     let left = facts.survey.as_ref().and_then(|survey| left_in_image::summary(&survey.left_in_image));
     let reason = left.is_some().then(|| words::ADDONS_LEFT_IN_IMAGE.to_owned());
     Condition { reason, message: left, ..Condition::is_true(words::ADDONS_READY) }
 }
 
-/// What the WCPCluster says of the accounts of the guest's programs, and whether the programs are there; nothing before it does.
+/// Returns the condition for programs in the workload cluster and their accounts. Returns `None` until the WCPCluster
+/// reports the accounts.
 fn provider_accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<ConditionWithCause> {
     const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
     let wcp_cluster = facts.wcp_cluster.as_deref()?;

@@ -1,4 +1,4 @@
-//! Reports a control plane that lost all copies of etcd's data. KubeadmControlPlane does not replace it.
+//! Reports a control plane that lost every copy of the etcd data. The KubeadmControlPlane can't replace such a control plane.
 
 use api::capw::vm_status;
 use api::conditions::cause::Cause;
@@ -9,8 +9,8 @@ use kube::ResourceExt;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::Node;
 
-/// Returns the cause if no control plane node is left that was once a member of etcd: their VMs or Machines were deleted.
-/// A KubeadmControlPlane replaces a node by copying from the others, so it cannot replace the last one.
+/// Returns the cause if every former etcd member is gone, because its VM or Machine was deleted. A KubeadmControlPlane creates
+/// a member by copying from another member, so it can't replace the last one.
 pub fn find_lost_control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
     let kcp = facts.control_plane.as_ref().filter(|_| facts.is_initialized())?;
     let members = || nodes.iter().filter(|node| node.is_control_plane() && node.node().is_some());
@@ -57,7 +57,7 @@ mod tests {
         labels.contains_key(api::names::label::CONTROL_PLANE)
     }
 
-    /// The facts of a running cluster after `change` of the VM status of each control plane node.
+    /// Returns a running cluster and its facts after `change` set the VM status of each control plane node, by index.
     fn with_vms(change: impl Fn(usize) -> Option<&'static str>) -> (ClusterFixture, Facts) {
         let fixture = ClusterFixture::running(sound());
         let mut facts = fixture.facts();

@@ -1,4 +1,4 @@
-//! Events: what a cluster came to between one status and the next, published once.
+//! Events about the progress of a cluster, derived from the difference between two statuses.
 
 use api::capw::vm_status;
 use api::conditions::cause::Cause;
@@ -7,14 +7,14 @@ use api::gcm::parts::{RemediatedNode, node_status, phase};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use kit::events::Events;
 
-/// One event.
+/// An event about a cluster's progress.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Milestone {
-    /// Whether somebody should look.
+    /// True if the event has type Warning, false if it has type Normal.
     pub warning: bool,
-    /// What happened, in one word.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// What happened, for people.
+    /// The message for users.
     pub note: String,
 }
 
@@ -23,7 +23,6 @@ impl Milestone {
         Self { warning: false, reason, note: note.into() }
     }
 
-    /// Publishes the event.
     pub fn publish(&self, events: &Events, tkc: &TanzuKubernetesCluster) {
         if self.warning {
             events.warning(tkc, self.reason, self.note.clone());
@@ -33,14 +32,14 @@ impl Milestone {
     }
 }
 
-/// What was reached between two statuses; `cause` is the first cause of the new one.
+/// Returns the events for the changes from `old` to `new`. `cause` is the first cause in the new status.
 pub fn between(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
     cause: Option<&Cause>,
 ) -> Vec<Milestone> {
     let mut milestones = Vec::new();
-    // Nothing is created for a copy whose Cluster is still to come.
+    // A copy whose Cluster hasn't arrived yet isn't being created.
     let arrives = find(&new.conditions, READY)
         .is_some_and(|ready| ready.reason.as_deref() == Some(words::WAITING_FOR_CLUSTER));
     if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) && !arrives {
@@ -62,7 +61,7 @@ pub fn between(
     milestones
 }
 
-/// The first virtual machine to be created, powered on, and given an address.
+/// Returns the events when the first VM of a new cluster is created, is powered on, and gets an address.
 fn virtual_machines(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
@@ -82,7 +81,7 @@ fn virtual_machines(
     };
     let begun = furthest(old).map_or(0, |(rank, _)| rank + 1);
     let Some((reached, name)) = furthest(new) else { return Vec::new() };
-    // Once a cluster ran, the comings and goings of its machines are no milestones.
+    // VM changes in a cluster that has run before are not milestones.
     if old.phase.as_deref().is_some_and(|phase| phase != phase::CREATING) {
         return Vec::new();
     }
@@ -161,9 +160,9 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
     }
 }
 
-/// A first cause that somebody has to do something about, when it appears or gives way to another.
+/// Returns an event if the first cause is a failure that wasn't reported before.
 ///
-/// The counts that stand before the cause in the message come and go.
+/// The counts that precede the cause in a message may change without a new event.
 fn failures(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,

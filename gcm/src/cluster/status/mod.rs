@@ -1,4 +1,4 @@
-//! How a cluster is, from everything below it.
+//! Computes a cluster's status from its facts.
 
 pub mod blocking;
 pub mod conditions;
@@ -24,22 +24,21 @@ use crate::spec::release::current_version;
 use phase::phase;
 use remaining::remaining;
 
-/// The status of a cluster, with the cause that its summary names.
+/// A cluster's status, and the cause that its `Ready` condition describes.
 #[derive(Clone, Debug)]
 pub struct StatusWithCause {
-    /// The status.
     pub status: TanzuKubernetesClusterStatus,
-    /// The first cause, while the cluster is not ready.
+    /// The first cause that keeps the cluster from being ready.
     pub cause: Option<Cause>,
 }
 
-/// The status of a cluster; `error` is why the reconcile did not come through.
+/// Computes a cluster's status. `error` is the reconcile's error, if it failed.
 pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>) -> StatusWithCause {
     let old = tkc.status.clone().unwrap_or_default();
     let nodes = Node::all(facts);
     let conditions = conditions::all(tkc, facts);
     let ready = summary(tkc, facts, error, &conditions);
-    // A write that was refused once says nothing about the nodes.
+    // A failed write doesn't mean that the nodes aren't ready.
     let serves = conditions::nodes_serve(&conditions) && !matches!(error, Some(Error::Waiting(_)));
     let phase = phase(tkc, facts, error, serves, ready.cause.as_ref());
     let (remediated_nodes, node_remediation_count) = remediations(facts, &old);
@@ -61,7 +60,7 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
     StatusWithCause { status, cause: ready.cause }
 }
 
-/// How the add-ons are; while nobody looks after them, as they were.
+/// Returns the add-on status. Keeps the old status until the engine has read the workload cluster.
 fn addons(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> Vec<AddonStatus> {
     let Some(reports) = &facts.addons else { return old.addons.clone() };
     let serves = conditions::all_nodes_ready(&Node::all(facts));
@@ -118,7 +117,8 @@ fn endpoints(facts: &Facts) -> Vec<ApiEndpoint> {
         .collect()
 }
 
-/// The version that runs: the one asked for as soon as the cluster runs with it, and before any has run.
+/// Returns the requested version if the cluster is being created, runs that version, or hasn't reported a version yet.
+/// Otherwise returns the version that the status already contains.
 fn observed_version(
     tkc: &TanzuKubernetesCluster,
     old: &TanzuKubernetesClusterStatus,
@@ -135,7 +135,7 @@ fn cluster_api_status(facts: &Facts, cause: Option<&Cause>) -> ClusterApiStatus 
     let phase = facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.phase.as_ref());
     let phase =
         phase.map_or_else(|| "provisioning".to_owned(), |phase| format!("{phase:?}").to_ascii_lowercase());
-    // Cluster API's own fields for this are gone: what does not heal by itself stands here.
+    // Cluster API no longer provides these error fields. Only report errors that don't resolve by themselves.
     let error = cause.filter(|cause| cause.severity == Severity::Error);
     ClusterApiStatus {
         api_endpoints: Vec::new(),

@@ -1,4 +1,4 @@
-//! How far a cluster is, in one word.
+//! Computes a cluster's phase.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::cluster::input::release_label;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
 use crate::spec::release::current_version;
 
-/// The phase; `serves` says whether everything is ready, `cause` what comes first of what is not.
+/// Computes the phase. `serves` is true if nodes and add-ons are ready. `cause` is the first cause if something isn't ready.
 ///
-/// A changed cluster is updating until it runs, or until the update meets a problem that does not resolve by itself. A
-/// cluster that became unhealthy stays so until it runs again, even while machines are replaced.
+/// A changed cluster is updating until it runs, or until the update meets a problem that doesn't resolve by itself. An
+/// unhealthy cluster stays unhealthy until it runs or its spec changes, even while machines are being replaced.
 pub fn phase(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
@@ -56,9 +56,7 @@ pub fn phase(
     }
 }
 
-/// Whether the objects below are about the spec as it is: same counts, same release, same pools.
-///
-/// The facts were read before this reconcile wrote; what it changed shows in the next.
+/// Returns true if the objects match the spec in replicas, release and the set of pools.
 fn is_complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let topology = &tkc.spec.topology;
     let Some(kcp) = &facts.control_plane else { return false };

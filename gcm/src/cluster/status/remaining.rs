@@ -1,4 +1,4 @@
-//! What of a cluster is still there while it is deleted.
+//! Lists the objects that remain while a cluster is deleted.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
     objects.iter().map(|object| named(&**object))
 }
 
-/// Everything of the cluster that is still there, what others wait for first.
+/// Returns all remaining objects as strings, starting with the objects that others wait for.
 fn left(facts: &Facts) -> Vec<String> {
     let Facts {
         virtual_ip: _,
@@ -52,12 +52,12 @@ fn left(facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// Whether nothing of the cluster is there any more.
+/// Returns true if all the cluster's objects are deleted.
 pub fn is_empty(facts: &Facts) -> bool {
     left(facts).is_empty()
 }
 
-/// What is still there, for people: the first few by name, the rest by number.
+/// Describes the remaining objects: names the first three, and counts the rest.
 pub fn remaining(facts: &Facts) -> String {
     const SHOWN: usize = 3;
     let left = left(facts);

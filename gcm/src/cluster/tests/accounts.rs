@@ -1,4 +1,4 @@
-//! What a cluster says of the accounts of its guest's programs: what its WCPCluster says, and that nothing uses them.
+//! Tests the condition about accounts for programs: the report in the WCPCluster, and unused accounts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::testing::sound;
 
 const TYPE: &str = "ProviderServiceAccountsReady";
 
-/// Status and reason of the condition, and status and message of the summary, where the WCPCluster says this.
+/// Returns status and reason of the condition, and status and message of the summary, after the WCPCluster reported this status
+/// and reason.
 fn shown(reported: Option<(&str, &str)>) -> (Option<(String, String)>, (String, String)) {
     let fixture = ClusterFixture::running(sound());
     let mut facts = fixture.facts();

@@ -1,4 +1,4 @@
-//! What a cluster comes to when something about it changes: its releases, its pools, what stands below it.
+//! Tests changes to a cluster: releases, pools, and the objects below it.
 
 use api::conditions::{READY as READY_CONDITION, find};
 use api::gcm::parts::phase;
@@ -54,13 +54,13 @@ fn a_cluster_whose_release_is_gone_is_scaled_as_before() {
         let new = with_releases(nothing(), releases, Vec::new());
         assert!(plan(&tkc, &new).is_err(), "nothing says what to make it from");
     }
-    // A query that no image matches is an error, not ignored.
+    // A query that doesn't match an image is an error.
     tkc.annotations_mut()
         .insert("run.tanzu.vmware.com/resolve-os-image".to_owned(), "os-name=ubuntu".to_owned());
     assert!(plan(&tkc, &fixture.facts()).is_err());
 }
 
-/// A release made by hand may be called what its author likes, and a version may be longer than a label.
+/// A hand-written release can have any name, and a version can be longer than a label value.
 #[test]
 fn any_name_of_a_release_comes_to_a_running_cluster() {
     let text = format!("v1.33.1+{}.1", "long".repeat(20));
@@ -82,8 +82,8 @@ fn any_name_of_a_release_comes_to_a_running_cluster() {
     assert_eq!(shown(&fixture).phase.as_deref(), Some(phase::RUNNING));
 }
 
-/// The volumes of clusters that are older than disks of the VM's own are claims that nobody mounts. No machine is replaced
-/// for it; a template that changes anyway brings the disks.
+/// Clusters from versions before VM disks use claims that aren't mounted. Their machines aren't replaced for this reason, but
+/// any other template change replaces the claims by disks.
 #[test]
 fn machines_of_before_keep_the_claims_of_their_volumes() {
     let fixture = ClusterFixture::running(pools());
@@ -115,13 +115,13 @@ fn machines_of_before_keep_the_claims_of_their_volumes() {
     assert!(changed.control_plane.spec.kubeadm_config_spec.unwrap().disk_setup.is_some());
     assert_eq!(units(&changed.machine_templates[2]), [None], "what does not change stays");
 
-    // What fewer rules let in is not mounted.
+    // Mount paths that earlier versions admitted aren't used for disks.
     tkc.spec.topology.control_plane.volumes.as_mut().unwrap()[0].mount_path = "/etc".to_owned();
     let refused = plan(&tkc, &before).unwrap_err().to_string();
     assert!(refused.contains("spec.topology.controlPlane.volumes[0].mountPath"), "{refused}");
 }
 
-/// Between our write and Cluster API's first look at it, the counts below are about a spec that is no more.
+/// Between gcm's write and Cluster API's next reconcile, the counts still refer to the old spec.
 #[test]
 fn what_was_just_written_is_not_called_settled() {
     let fixture = ClusterFixture::running(sound());

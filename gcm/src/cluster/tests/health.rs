@@ -1,4 +1,4 @@
-//! Phases, and what is remembered of nodes that were replaced.
+//! Tests phases, and the replaced nodes in the status.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::testing::sound;
 const FULL_DISK: MachineFixture = MachineFixture::unready("error", "CreationFailed", "the datastore is full");
 const SILENT: MachineFixture = MachineFixture::ready(Some("Unknown"));
 
-/// The phase after the next look, which is stored.
+/// Computes and stores the status. Returns the phase.
 fn step(fixture: &mut ClusterFixture) -> String {
     fixture.tkc.status = Some(shown(fixture));
     fixture.tkc.status.as_ref().unwrap().phase.clone().unwrap()
 }
 
-/// A cluster that ran is given another spec.
+/// The spec of a running cluster changes.
 #[test]
 fn a_change_is_updating_until_the_cluster_runs_or_the_change_comes_to_a_halt() {
     let mut fixture = ClusterFixture::running(sound());
     assert_eq!(step(&mut fixture), phase::RUNNING);
     fixture.tkc.spec.topology.control_plane.replicas = Some(3);
     assert_eq!(step(&mut fixture), phase::UPDATING);
-    // Every machine is there, and the new ones are not ready yet.
+    // Every machine exists, but the new ones aren't ready yet.
     fixture.plan.control_plane.spec.replicas = Some(3);
     fixture.groups[0] = vec![READY, READY, ASKED];
     assert_eq!(step(&mut fixture), phase::UPDATING, "nothing is ill");
@@ -46,7 +46,7 @@ fn a_change_is_updating_until_the_cluster_runs_or_the_change_comes_to_a_halt() {
     assert_eq!(fixture.tkc.status.as_ref().unwrap().cluster_api_status.as_ref().unwrap().error_reason, None);
 }
 
-/// A cluster that fell ill is unhealthy until it runs again.
+/// An unhealthy cluster stays unhealthy until it runs again.
 #[test]
 fn a_cluster_whose_node_is_replaced_stays_unhealthy_until_the_new_one_is_ready() {
     let mut fixture = ClusterFixture::running(sound());
@@ -59,12 +59,12 @@ fn a_cluster_whose_node_is_replaced_stays_unhealthy_until_the_new_one_is_ready()
     assert_eq!(step(&mut fixture), phase::RUNNING);
 }
 
-/// The worker of the facts, unhealthy and on its way out, since its owner replaces it.
+/// Returns the facts with an unhealthy worker that its owner replaces.
 fn remediated(facts: Facts) -> Facts {
     deleted(facts, Some("MachineDeleting"))
 }
 
-/// The worker of the facts, unhealthy and on its way out; with what its owner says of its remediation, if it does.
+/// Returns the facts with an unhealthy worker that is being deleted, and its owner's remediation reason, if any.
 fn deleted(mut facts: Facts, remediation: Option<&str>) -> Facts {
     let machine = Arc::make_mut(facts.machines.last_mut().unwrap());
     machine.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
@@ -93,7 +93,7 @@ fn a_node_that_was_replaced_is_counted_once_and_its_evidence_kept() {
     let events = milestones::between(&before, &after, None);
     assert!(events.iter().any(|event| event.warning && event.reason == "NodeRemediated"), "{events:?}");
 
-    // Neither the next look nor a Machine that is gone changes the count; a new process knows no more than the status.
+    // Neither the next reconcile nor the Machine's deletion changes the count. A new process only knows the status.
     fixture.tkc.status = Some(after.clone());
     let again = status(&fixture.tkc, &facts, None).status;
     assert_eq!((again.node_remediation_count, &again.remediated_nodes), (Some(1), &after.remediated_nodes));
@@ -137,7 +137,7 @@ fn the_last_five_are_remembered_and_all_are_counted() {
     assert_eq!(names, ["worker-2", "worker-3", "worker-4", "worker-5", "worker-6"]);
 }
 
-/// A healthy Machine that its user deletes is no remediation.
+/// A healthy Machine that a user deletes isn't a remediation.
 #[test]
 fn a_machine_that_somebody_deletes_is_not_counted() {
     let fixture = ClusterFixture::running(sound());
@@ -148,7 +148,7 @@ fn a_machine_that_somebody_deletes_is_not_counted() {
     assert_eq!(status(&fixture.tkc, &facts, None).status.node_remediation_count, None);
 }
 
-/// An unhealthy Machine may go for another reason: with its cluster, with its pool, or as the first of those that are too many.
+/// An unhealthy Machine can be deleted for other reasons: with its cluster, with its pool, or when the pool shrinks.
 #[test]
 fn an_unhealthy_machine_that_its_owner_does_not_replace_is_not_counted() {
     let mut fixture = ClusterFixture::running(sound());
@@ -169,7 +169,7 @@ fn an_unhealthy_machine_that_its_owner_does_not_replace_is_not_counted() {
     }
 }
 
-/// Cluster API has looked at a pool's new template, and its counts are still about the machines of before.
+/// Cluster API has observed a pool's new template, but its counts still include the former machines.
 #[test]
 fn a_pool_with_machines_of_its_former_template_is_not_settled() {
     let mut fixture = ClusterFixture::running(sound());

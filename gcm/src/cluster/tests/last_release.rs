@@ -1,4 +1,4 @@
-//! What earlier releases made of a cluster is kept as it is: an upgrade of this program replaces no node.
+//! Tests that objects from earlier releases are kept: upgrading gcm doesn't replace nodes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{pools, shown};
 use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ClusterFixture, plan};
 
-/// The cluster as a release left it.
+/// Returns the facts with the objects that a release of gcm created.
 fn left_by(release: &Path, now: Facts) -> Facts {
     let text = std::fs::read_to_string(release.join("cluster.yaml")).unwrap();
     let documents: Vec<Value> = serde_saphyr::from_str(&text).unwrap();
@@ -32,7 +32,7 @@ fn all<K: DeserializeOwned>(documents: &[Value], kind: &str) -> Vec<Arc<K>> {
     of_kind.map(|document| Arc::new(from_value(document.clone()).unwrap())).collect()
 }
 
-/// The authority of the releases' clusters, which admission accepted then.
+/// The certificate authority in the clusters of these releases. Admission accepted it at that time.
 const STORED: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUN5ekNDCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
 
 fn trust(tkc: &mut TanzuKubernetesCluster, data: &str) {
@@ -53,7 +53,7 @@ fn an_upgrade_of_gcm_replaces_no_node_that_a_release_made() {
         assert_eq!(there.deployments.len(), 3, "{}", release.display());
         trust(&mut fixture.tkc, STORED);
         fixture.tkc.status = Some(shown(&fixture));
-        // It was not noted.
+        // These releases didn't write the annotation.
         fixture.tkc.annotations_mut().remove(annotation::API_SERVER);
         assert_eq!(rolls(&fixture.tkc, &there), [false; 4], "{}", release.display());
 

@@ -1,5 +1,4 @@
-//! No node is replaced without a cause: what a cluster's author asks for decides, not what a version of this program makes
-//! of it.
+//! Tests that nodes are replaced only because of changes that users request, not because of another gcm version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::cluster::invalid::Invalid;
 use crate::cluster::plan::Plan;
 use crate::testing::{changed, sound};
 
-/// What decides whether machines are replaced: the control plane's, then each pool's.
+/// Returns the values whose change replaces machines: first for the control plane, then for each pool.
 fn replaces(plan: &Plan) -> Vec<Value> {
     let control_plane = &plan.control_plane.spec;
     let mut all = vec![json!([
@@ -40,14 +39,14 @@ fn marks(plan: &Plan) -> Vec<String> {
     std::iter::once(mark(plan.control_plane.annotations())).chain(pools).collect()
 }
 
-/// Marks an object with its recipe and the texts of another version.
+/// Replaces the mark in an object's annotations by another gcm version's mark for the same recipe.
 pub(super) fn mark_other_texts(annotations: &mut BTreeMap<String, String>) {
     let mark = annotations.get_mut(annotation::MACHINE_RECIPE).unwrap();
     *mark = format!("{}.0123456789abcdef", mark.split_once('.').unwrap().0);
 }
 
-/// The same cluster as another version of this program made it: other commands on every node, templates of other
-/// contents, and their digests in the marks.
+/// Returns the cluster's facts as if another gcm version had created it: with other commands, template names and digests.
+/// `marked` says whether that version wrote marks.
 fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
     let mut facts = fixture.facts();
     let command = "echo as another version has it".to_owned();
@@ -85,7 +84,7 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
     facts
 }
 
-/// What of the plan differs from what is there: the control plane, then each pool.
+/// Returns true for each group whose machines the plan replaces: first the control plane, then each pool.
 pub(super) fn rolls(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<bool> {
     let there = Plan {
         control_plane: (**facts.control_plane.as_ref().unwrap()).clone(),
@@ -116,7 +115,7 @@ fn texts_of_another_version_stay_until_the_cluster_changes() {
     let kept = plan(&fixture.tkc, &there).unwrap();
     assert!(marks(&kept).iter().all(|mark| mark.ends_with(".0123456789abcdef")), "{:?}", marks(&kept));
     assert_eq!(kept.obsolete, crate::cluster::plan::Obsolete::default());
-    // What is kept is applied, or its owner would be the only one to hold it.
+    // The plan must contain the kept values, because server-side apply removes fields that their owner omits.
     let written = |facts: &Facts| -> Vec<Value> {
         let machines = facts.machine_templates.iter().map(|template| document(&template.spec));
         machines.chain(facts.config_templates.iter().map(|template| document(&template.spec))).collect()
@@ -157,7 +156,7 @@ fn texts_of_another_version_stay_until_the_cluster_changes() {
     assert_eq!(with_pool(&|pool| pool.storage_class = "silver".into()), 1);
 }
 
-/// Another version's texts go where nothing is known of what they were made for, unless the cluster ran with this spec.
+/// Without a mark, another gcm version's configuration is replaced, unless the cluster ran with this spec.
 #[test]
 fn machines_older_than_marks_stay_if_their_cluster_ran_so() {
     let mut fixture = ClusterFixture::running(pools());
@@ -172,7 +171,7 @@ fn machines_older_than_marks_stay_if_their_cluster_ran_so() {
     assert_eq!(rolls(&fixture.tkc, &there), [true; 4], "the spec has changed since");
 }
 
-/// Who edits an object of the cluster's by hand finds it as it was.
+/// Manual edits to the cluster's objects are reverted.
 #[test]
 fn what_this_version_made_is_put_right() {
     let fixture = ClusterFixture::running(pools());
@@ -182,7 +181,6 @@ fn what_this_version_made_is_put_right() {
     assert_eq!(replaces(&plan(&fixture.tkc, &facts).unwrap()), replaces(&fixture.plan));
 }
 
-/// A template that is gone can't be kept.
 #[test]
 fn machines_whose_template_is_gone_are_made_from_a_new_one() {
     let fixture = ClusterFixture::running(sound());
@@ -191,7 +189,7 @@ fn machines_whose_template_is_gone_are_made_from_a_new_one() {
     assert_eq!(rolls(&fixture.tkc, &there), [false, true]);
 }
 
-/// Another digest of the same recipe replaces every machine of every cluster: these may never change.
+/// Another digest for the same recipe would replace every machine of every cluster, so these digests must never change.
 #[test]
 fn recipes_are_digested_as_ever() {
     let digests = |tkc: TanzuKubernetesCluster| -> Vec<String> {
@@ -224,14 +222,14 @@ fn set_proxy(tkc: &mut TanzuKubernetesCluster, no_proxy: Option<Vec<String>>) {
     network.proxy = Some(Proxy { http_proxy: address.clone(), https_proxy: address, no_proxy });
 }
 
-/// It says that the cluster inherits none, which is no proxy as well.
+/// An empty proxy means that the cluster doesn't inherit one, so nodes don't use a proxy.
 #[test]
 fn an_empty_proxy_is_the_recipe_of_none() {
     let fixture = ClusterFixture::running(sound());
     let there = of_another_version(&fixture, true);
     let empty = changed(&fixture.tkc, "/spec/settings/network/proxy", json!({}));
     assert_eq!(rolls(&empty, &there), [false; 2]);
-    // Earlier versions digested it as something of its own.
+    // Earlier versions digested the empty proxy.
     let mut of_earlier = there;
     let mark = |digest: &str| format!("{digest}.0123456789abcdef");
     let kcp = Arc::make_mut(of_earlier.control_plane.as_mut().unwrap());
@@ -245,7 +243,7 @@ fn an_empty_proxy_is_the_recipe_of_none() {
     assert_eq!(rolls(&real, &of_earlier), [true; 2]);
 }
 
-/// It may have been written before there was a rule, or where admission is switched off.
+/// Such a spec may have been stored before the rule existed, or while admission was switched off.
 #[test]
 fn planning_refuses_text_that_a_node_would_execute() {
     let fixture = ClusterFixture::running(sound());
@@ -257,7 +255,7 @@ fn planning_refuses_text_that_a_node_would_execute() {
     assert!(refused.to_string().contains("line break"), "{refused}");
 }
 
-/// Nodes of pools never run ahead of the control plane.
+/// Pool nodes must never be newer than the control plane.
 #[test]
 fn an_upgrade_goes_from_add_ons_to_the_control_plane_to_pools() {
     let mut fixture = ClusterFixture::running(pools());

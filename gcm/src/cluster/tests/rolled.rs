@@ -1,4 +1,4 @@
-//! What admission warns of is what a plan comes to.
+//! Tests that admission warns about exactly the changes that replace nodes.
 
 use serde_json::json;
 

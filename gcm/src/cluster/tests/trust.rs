@@ -1,4 +1,4 @@
-//! How nodes of each operating system come to trust additional authorities, and that nodes of earlier versions stay.
+//! Tests that nodes trust additional authorities on each operating system, and that existing nodes are kept.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::recipes::{mark_other_texts, rolls};
 use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ClusterFixture, nothing, plan, stored};
 
-/// Facts with an image of this operating system.
+/// Returns facts with an image for this operating system.
 fn of_system(mut facts: Facts, os: &str) -> Facts {
     for image in &mut facts.releases.fixed {
         image.labels.insert("os-name".to_owned(), os.to_owned());
@@ -20,13 +20,13 @@ fn of_system(mut facts: Facts, os: &str) -> Facts {
     facts
 }
 
-/// A cluster whose nodes run this operating system.
+/// Returns a cluster whose nodes run this operating system.
 fn running_on(os: &str) -> ClusterFixture {
     let running = ClusterFixture::running(pools());
     ClusterFixture { plan: plan(&running.tkc, &of_system(nothing(), os)).unwrap(), ..running }
 }
 
-/// The command and the files for authorities that nodes get.
+/// Returns the commands and file paths for the additional authorities of a node.
 fn trust(tkc: &TanzuKubernetesCluster, facts: &Facts) -> (Vec<String>, Vec<String>) {
     let config = plan(tkc, facts).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
     let commands = config.pre_kubeadm_commands.unwrap().into_iter();
@@ -54,8 +54,8 @@ fn each_system_collects_authorities_with_its_own_program() {
     }
 }
 
-/// An earlier version gave nodes of Red Hat's family Debian's program, which they do not have. They get theirs when they are replaced
-/// anyway.
+/// An earlier version ran Debian's command on Red Hat family nodes, which lack this command. Such nodes get the right command
+/// when they are replaced for another reason.
 #[test]
 fn nodes_with_the_program_of_another_system_are_not_replaced_for_it() {
     let running = running_on("debian");
@@ -71,7 +71,7 @@ fn nodes_with_the_program_of_another_system_are_not_replaced_for_it() {
     assert_eq!(trust(&changed, &there).0, ["update-ca-trust"]);
 }
 
-/// What a cluster runs is all that is known of its operating system then.
+/// Without the image, only the objects of the running cluster show the operating system.
 #[test]
 fn a_cluster_whose_image_is_gone_keeps_its_program() {
     for os in ["photon", "debian", "rhel"] {
@@ -85,7 +85,7 @@ fn a_cluster_whose_image_is_gone_keeps_its_program() {
     }
 }
 
-/// It was stored before admission refused it.
+/// The key was stored before admission rejected it.
 #[test]
 fn a_private_key_reaches_no_node_of_a_cluster_that_runs() {
     let running = running_on("photon");

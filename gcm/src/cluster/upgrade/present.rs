@@ -1,5 +1,5 @@
-//! What a cluster runs, read from its own objects: a release or an image may go, and the cluster is still to be
-//! scaled, repaired and called what it is.
+//! Derives a cluster's release and image from the cluster's own objects, so that the cluster can still be scaled, repaired and
+//! reported after the release or image was deleted.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::release::trust_store::TrustStore;
 use crate::release::{KubernetesRelease, ReleaseImage};
 use crate::spec::release::current_version;
 
-/// The release and the image of the control plane, if it is the release the cluster asks for.
+/// Returns the release and image of the control plane, if the cluster requests that release.
 pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(KubernetesRelease, ReleaseImage)> {
     let version = current_version(tkc)?;
     let live = facts.control_plane.as_ref()?;
@@ -41,15 +41,15 @@ pub fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<(Kubernete
         os_images: Vec::new(),
     };
     let commands = config.and_then(|config| config.pre_kubeadm_commands.as_deref()).unwrap_or_default();
-    // No object of a cluster names its operating system, and its OSImage may be gone: the command that collects additional authorities
-    // is the only record. It exists if the answer changes anything.
+    // A cluster's objects don't name the operating system, and the OSImage may be gone. Only the command that collects
+    // additional authorities identifies it. Without that command, the operating system doesn't matter.
     let store = TrustStore::of_commands(commands);
     let labels = store.map(|store| ("os-name".to_owned(), store.os_name().to_owned()));
     let name = image(facts)?.to_owned();
     Some((release, ReleaseImage { name, labels: BTreeMap::from_iter(labels), ..ReleaseImage::default() }))
 }
 
-/// The image of the control plane's machines.
+/// Returns the name of the control plane's node image.
 pub fn image(facts: &Facts) -> Option<&str> {
     let template = &facts.control_plane.as_ref()?.spec.machine_template.spec.infrastructure_ref.name;
     let template = facts.machine_templates.iter().find(|live| live.name_any() == *template)?;

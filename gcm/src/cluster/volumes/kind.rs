@@ -1,4 +1,4 @@
-//! The kind of a group's volumes: disks of its VMs, or claims.
+//! Chooses between VM disks and PersistentVolumeClaims for a node group's volumes.
 
 use api::capw::WCPMachineTemplate;
 use api::gcm::parts::Volume;
@@ -8,9 +8,11 @@ use super::setup::VolumesAs;
 use crate::admission::volumes::group_denials;
 use crate::cluster::invalid::Invalid;
 
-/// Returns the kind of a group's volumes: claims only if its machines are made from the template with claims.
+/// Returns the volume kind of a group: claims only if the group's machines already use the template with claims. `live` is the
+/// name of their current template.
 ///
-/// Machines that were created with claims keep them. Any other change of their template also replaces the claims by disks.
+/// Machines that were created with claims keep the claims. If their template changes for another reason, disks replace the
+/// claims.
 pub fn volumes_as(
     live: Option<&str>,
     claims: &WCPMachineTemplate,
@@ -20,7 +22,7 @@ pub fn volumes_as(
     if live == Some(claims.name_any().as_str()) {
         return Ok(VolumesAs::Claims);
     }
-    // What was admitted by fewer rules gets no commands that it would break.
+    // Earlier versions admitted more volumes. The commands for disks would break a node with such volumes.
     match group_denials(field, volumes).into_iter().next() {
         Some(denial) => Err(Invalid::Denied(denial)),
         None => Ok(VolumesAs::Disks),

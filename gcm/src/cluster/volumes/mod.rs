@@ -1,4 +1,4 @@
-//! Further disks of nodes.
+//! Additional disks of nodes.
 
 pub mod kind;
 pub mod setup;

@@ -1,10 +1,10 @@
-//! Further disks of nodes: what cloud-init is given so that each is formatted once and mounted at every boot, before
-//! containerd and the kubelet start.
+//! Configures cloud-init to format each additional disk once and to mount it at every boot, before containerd and the
+//! kubelet start.
 //!
-//! At the first boot a disk is found by its place on the SCSI controller, which is the target of its SCSI address; the
-//! kernel's letters follow no order. Later it is found by the label of its filesystem: by then there may be disks of
-//! persistent volumes on other controllers. It is mounted by systemd, and what uses it requires the mount: a node whose
-//! disk is away is not Ready, rather than one that writes to the folder below.
+//! At the first boot, a disk is found by its SCSI target on the controller, because the kernel assigns device letters in any
+//! order. Later, the disk is found by its filesystem label, because persistent volumes may have added disks on other
+//! controllers. systemd mounts the disk, and the units that use the disk require the mount: if a disk is missing, the node is
+//! not Ready and doesn't write to the folder below the mount point.
 
 use api::capi::KubeadmConfigSpecDiskSetupFilesystems as DiskFilesystem;
 use api::gcm::parts::Volume;
@@ -12,56 +12,59 @@ use api::names;
 
 use crate::cluster::node_file::NodeFile;
 
-/// Where containerd keeps images and containers.
+/// The containerd data folder.
 const CONTAINERD: &str = "/var/lib/containerd";
-/// Where etcd keeps its data, in which kubeadm wants nothing.
+/// The etcd data folder, which kubeadm requires to be empty.
 const ETCD: &str = "/var/lib/etcd";
-/// What containerd has as soon as there is an image.
+/// A folder that exists once containerd has an image.
 const CONTAINERD_BLOBS: &str = "/var/lib/containerd/io.containerd.content.v1.content/blobs";
-/// Where the image's own folders are looked at while a disk hides one of them.
+/// The mount point at which the node image's own folders are visible while a disk hides one of them.
 const BELOW: &str = "/run/volumes/below";
-/// A filesystem that every node image can make.
+/// A filesystem type that every node image can create.
 const FILESYSTEM: &str = "ext4";
-/// A disk that is away must not keep a node from its network and console: what needs the disk requires the mount itself.
+/// The mount options. With `nofail`, a missing disk doesn't block network and console. The units that use the disk require the
+/// mount.
 const MOUNT_OPTIONS: &str = "defaults,nofail";
-/// The longest label of such a filesystem.
+/// The maximum length of an ext4 label, in bytes.
 const LONGEST_LABEL: usize = 16;
-/// udev's rules for the names of the disks.
+/// The udev rules that name the disks.
 const RULES: &str = "/etc/udev/rules.d/61-node-volumes.rules";
 
-/// How the volumes of a group of nodes come about.
+/// The kind of a group's volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumesAs {
-    /// As disks of the VM's own, which cloud-init formats and mounts.
+    /// VM disks, which cloud-init formats and mounts.
     Disks,
-    /// As PersistentVolumeClaims that nobody mounts. Machines of before have these; they are not replaced for it.
+    /// PersistentVolumeClaims that aren't mounted. Machines from earlier versions use claims, and aren't replaced for this
+    /// reason.
     Claims,
 }
 
-/// What a node is given to have its volumes.
+/// The node configuration for a group's volumes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeSetup {
-    /// Before everything else: names for the disks.
+    /// The commands that run first. They name the disks.
     pub boot_commands: Vec<String>,
-    /// Filesystems, one a volume.
+    /// The filesystems, one for each volume.
     pub filesystems: Vec<DiskFilesystem>,
-    /// Entries of fstab, folders before those in them.
+    /// The fstab entries. The entry for a folder precedes those for its subfolders.
     ///
-    /// They have four fields: Cluster API would write the other two as numbers, which cloud-init's schema refuses.
+    /// Each entry has four fields: Cluster API would write the other two as numbers, which cloud-init's schema rejects.
     pub mounts: Vec<Vec<String>>,
-    /// What makes containerd and the kubelet wait for the mounts.
+    /// systemd drop-ins that make containerd and the kubelet wait for the mounts.
     pub files: Vec<NodeFile>,
-    /// Before kubeadm: no disk lacks, and each holds what its user expects.
+    /// The commands that run before kubeadm. They check the mounts and prepare the contents of the disks.
     pub commands: Vec<String>,
 }
 
-/// The place of a group's volume on SCSI controller 0: after the image's disk, without the controller's own.
+/// Returns the unit number on SCSI controller 0 for the volume at index `at`. Number 0 is the image's disk, and 7 is the
+/// controller.
 pub fn unit_number(at: usize) -> i32 {
     let unit = i32::try_from(at).unwrap_or(i32::MAX - 2) + 1;
     if unit < 7 { unit } else { unit + 1 }
 }
 
-/// What nodes with these volumes are given.
+/// Returns the node configuration for these volumes. It is empty for claims.
 pub fn volume_setup(volumes: Option<&[Volume]>, kind: VolumesAs) -> VolumeSetup {
     let volumes = volumes.unwrap_or_default();
     if volumes.is_empty() || kind == VolumesAs::Claims {
@@ -86,12 +89,12 @@ fn device(volume: &Volume) -> String {
     format!("disk/by-volume/{}", volume.name)
 }
 
-/// A label that the node image's own filesystems do not have.
+/// Returns the filesystem label of a volume, which the node image's own filesystems don't use.
 fn label(volume: &Volume) -> String {
     names::joined(&format!("data-{}", volume.name), "", LONGEST_LABEL)
 }
 
-/// Rules that name each disk after its volume, and their application to the disks that are there.
+/// Returns commands that write udev rules to name each disk after its volume, and apply them to the attached disks.
 fn name_disks(volumes: &[Volume]) -> Vec<String> {
     let rules = volumes.iter().enumerate().map(|(at, volume)| {
         let into = if at == 0 { ">" } else { ">>" };
@@ -101,12 +104,12 @@ fn name_disks(volumes: &[Volume]) -> Vec<String> {
             device(volume)
         )
     });
-    // udev looks for new rules every few seconds only, unless it is asked to.
+    // Without these commands, udev notices new rules only after some seconds.
     let apply = ["udevadm control --reload", "udevadm trigger --subsystem-match=block", "udevadm settle"];
     rules.chain(apply.map(str::to_owned)).collect()
 }
 
-/// A filesystem without a partition table: the whole disk is one, which cloud-init calls `none`.
+/// Returns a filesystem on the whole disk, without a partition table. cloud-init calls this partition `none`.
 fn filesystem(volume: &Volume) -> DiskFilesystem {
     DiskFilesystem {
         device: format!("/dev/{}", device(volume)),
@@ -122,7 +125,7 @@ fn mount(volume: &Volume) -> Vec<String> {
     vec![spec, path(volume).to_owned(), FILESYSTEM.to_owned(), MOUNT_OPTIONS.to_owned()]
 }
 
-/// A unit does not start without the mounts, at any boot.
+/// Returns a drop-in that makes a systemd unit require the mounts at every boot.
 fn drop_in(unit: &str, volumes: &[&Volume]) -> NodeFile {
     let paths: Vec<_> = volumes.iter().map(|volume| path(volume)).collect();
     NodeFile {
@@ -132,18 +135,18 @@ fn drop_in(unit: &str, volumes: &[&Volume]) -> NodeFile {
     }
 }
 
-/// What is checked and done before kubeadm runs. A disk that is not mounted ends the boot.
+/// Returns the commands that run before kubeadm. If a disk isn't mounted, they stop the node's first boot with an error.
 fn prepare(volumes: &[&Volume]) -> Vec<String> {
     let of_containerd = volumes.iter().any(|volume| path(volume) == CONTAINERD);
     let mut commands: Vec<_> =
         volumes.iter().map(|volume| format!("mountpoint {} || exit 1", path(volume))).collect();
     if of_containerd {
-        // Some systems start containerd before cloud-init mounts.
+        // Some operating systems start containerd before cloud-init mounts the disks.
         commands.push("systemctl stop containerd".to_owned());
         commands.extend(fill_containerd());
     }
     for volume in volumes {
-        // mkfs leaves a folder; kubeadm wants etcd's empty.
+        // mkfs creates lost+found. kubeadm requires an empty etcd folder.
         commands.push(format!("test ! -e {0}/lost+found || rmdir {0}/lost+found", path(volume)));
         if path(volume) == ETCD {
             commands.push(format!("chmod 0700 {ETCD}"));
@@ -155,7 +158,7 @@ fn prepare(volumes: &[&Volume]) -> Vec<String> {
     commands
 }
 
-/// The images that the node image brings go with containerd onto its disk, unless the node image sees to it.
+/// Returns commands that copy the node image's container images to containerd's disk, if the disk doesn't contain any yet.
 fn fill_containerd() -> [String; 4] {
     [
         format!("mkdir -p {BELOW}"),

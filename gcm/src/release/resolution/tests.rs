@@ -1,4 +1,4 @@
-//! Which texts find which release, and what is refused.
+//! Tests which strings resolve to which release, and which strings are refused.
 
 use proptest::prelude::*;
 
@@ -225,9 +225,9 @@ fn a_prefix_takes_the_newest_release_with_the_operating_system_that_is_asked_for
         ("v1.36", "os-name=ubuntu", both),
         ("v1.36", "os-name=photon", newest),
         ("v1", "os-name in (ubuntu, debian)", both),
-        // No image of Windows makes a node.
+        // Windows images don't count, because they can't boot nodes.
         ("v1.36", "", newest),
-        // Admission says then what that release has.
+        // Admission then reports the release's images.
         ("v1.36", "os-name=rhel", "v1.36.9+own.1"),
         ("v1.36.3", "os-name=ubuntu", newest),
     ] {

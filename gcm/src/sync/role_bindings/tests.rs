@@ -59,11 +59,11 @@ fn who_may_edit_the_namespace_administers_the_guest_and_nobody_else() {
         ("ClusterRole", "view", &people, &[]),
         ("ClusterRole", "cluster-admin", &people, &[]),
         ("ClusterRole", "tanzukubernetescluster-edit", &people, &[]),
-        // A namespace's users name their own roles as they like.
+        // Users of a namespace can choose any name for their own Roles.
         ("Role", "admin", &people, &[]),
         ("ClusterRole", "edit", &[("ServiceAccount", "robot"), ("User", "")], &[]),
         ("ClusterRole", "edit", &[], &[]),
-        // Of the guest's own these would make administrators.
+        // In the workload cluster, these subjects would make Kubernetes' own users administrators.
         (
             "ClusterRole",
             "edit",

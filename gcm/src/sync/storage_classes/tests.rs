@@ -11,7 +11,7 @@ fn settings(classes: &[&str], default: &str) -> StorageSettings {
     }
 }
 
-/// Names and binding modes, with a star at the default.
+/// Formats the class names and the first letters of their binding modes, with a star for the default class.
 fn shown(wanted: &WantedObjects) -> String {
     let one = |value: &Value| {
         let star = if value["metadata"]["annotations"][IS_DEFAULT] == "true" { "*" } else { "" };
@@ -52,7 +52,7 @@ fn a_guest_has_what_is_assigned_and_asked_for_and_no_more() {
         (&both, Some(settings(&["gold"], "silver")), of_gold, &["StorageClass silver: ", "Add it there"]),
         (&[], None, "", &[]),
         (&[], Some(settings(&["lead"], "")), "", &["The namespace has none"]),
-        // A class of the namespace that is called like a second edition is no edition of another.
+        // A class in the namespace whose name is that of a second edition isn't treated as an edition.
         (&["gold", "gold-latebinding"], None, "gold:I gold-latebinding:I", &[]),
         (&["gold", "gold-latebinding"], Some(settings(&["gold"], "")), "gold:I", &[]),
     ] {

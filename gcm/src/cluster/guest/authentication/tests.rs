@@ -13,7 +13,7 @@ use crate::cluster::status::conditions::is_guest_failing;
 use crate::cluster::status::status;
 use crate::testing::{issuer, sound};
 
-/// A running cluster that has an issuer, and had one before if `noted`.
+/// Returns a running cluster with an issuer. If `noted`, the cluster had an issuer before.
 fn with_issuer(noted: bool) -> (TanzuKubernetesCluster, Facts) {
     let fixture = ClusterFixture::running(sound());
     let mut tkc = fixture.tkc.clone();

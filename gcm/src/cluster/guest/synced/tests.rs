@@ -9,7 +9,7 @@ use crate::cluster::fixtures::ClusterFixture;
 use crate::cluster::status::status;
 use crate::testing::sound;
 
-/// A cluster that runs with a storage driver and names these classes, of which its namespace has `gold`.
+/// Returns a running cluster with a storage driver. The cluster's spec names these classes, and the namespace provides `gold`.
 fn naming(classes: &[&str]) -> (ClusterFixture, Facts) {
     let mut fixture = ClusterFixture::running(sound());
     let classes = classes.iter().map(|name| (*name).to_owned()).collect();
@@ -24,7 +24,7 @@ fn naming(classes: &[&str]) -> (ClusterFixture, Facts) {
     (fixture, facts)
 }
 
-/// Reports about what is wanted now, of which the classes are so.
+/// Returns reports about the current objects, with the state `classes` for the storage classes.
 fn reports(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &AddonState) -> Vec<AddonReport> {
     let report = |slot: &str, wanted: &WantedObjects, state: AddonState| AddonReport {
         name: slot.to_owned(),
@@ -38,7 +38,7 @@ fn reports(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &AddonState) ->
     ]
 }
 
-/// Status, reason and message of a condition, and the status of the summary.
+/// Returns status, reason and message of a condition, and the status of the summary.
 fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> (String, String, String, String) {
     let status = status(&fixture.tkc, facts, None).status;
     let condition = find(&status.conditions, type_).unwrap();
@@ -79,7 +79,7 @@ fn what_the_guest_refuses_is_repeated_and_what_takes_a_moment_keeps_no_cluster_f
     }
 }
 
-/// A report about what was wanted before says nothing of what is wanted now.
+/// A report about an older version doesn't apply to the current one.
 #[test]
 fn an_old_report_does_not_count() {
     let (fixture, mut facts) = naming(&["gold"]);

@@ -15,7 +15,7 @@ use crate::testing::sound;
 const TYPES: [&str; 3] =
     [words::STORAGE_CLASS_SYNCED, words::PROVIDER_SERVICE_ACCOUNTS_READY, words::ROLE_BINDING_SYNCED];
 
-/// A cluster with two classes, an account whose token is in the guest, and people who may edit its namespace.
+/// Returns a cluster with two storage classes, an account with a token, and users with edit permissions in its namespace.
 fn cluster() -> (ClusterFixture, Facts) {
     let fixture = ClusterFixture::running(sound());
     let mut facts = fixture.facts();
@@ -41,7 +41,7 @@ fn bind(facts: &mut Facts, subjects: &Value) {
     facts.namespace.role_bindings = vec![Arc::new(binding)];
 }
 
-/// Everything that the namespace gives is in the guest.
+/// Marks all objects from the namespace as applied.
 fn apply(fixture: &ClusterFixture, facts: &mut Facts) {
     facts.synced = Some(Arc::new(fixture.synced(facts)));
 }
@@ -50,7 +50,7 @@ fn survey(facts: &mut Facts) -> &mut GuestSurvey {
     Arc::make_mut(facts.survey.as_mut().unwrap())
 }
 
-/// The paravirtual driver runs on a node.
+/// Makes the paravirtual driver run on a node.
 fn run_driver(facts: &mut Facts) {
     survey(facts).driver = Presence::Running;
     *driver_token_user(facts) = Presence::Running;
@@ -66,7 +66,7 @@ fn unassign_classes(fixture: &ClusterFixture, facts: &mut Facts) {
     apply(fixture, facts);
 }
 
-/// A bundle of another driver brings the classes.
+/// Adds a bundle for another driver that provides the classes.
 fn bring_classes(fixture: &ClusterFixture, facts: &mut Facts) {
     add_driver(facts, AddonState::Applied);
     annotate_bundle(fixture, facts, "csi", "none");
@@ -95,7 +95,7 @@ fn add(facts: &mut Facts, type_: AddonType, state: AddonState) {
     Arc::make_mut(facts.addons.as_mut().unwrap()).push(report);
 }
 
-/// Status, severity and reason of a condition, and the status of the summary.
+/// Returns status, severity and reason of a condition, and the status of the summary.
 fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> String {
     let conditions = status(&fixture.tkc, facts, None).status.conditions;
     let condition = find(&conditions, type_).unwrap();
@@ -111,10 +111,10 @@ fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> String {
 }
 
 type Change = fn(&mut ClusterFixture, &mut Facts);
-/// A name, a change of the facts, and what is shown then.
+/// A name, a change to the facts, and the expected result from `shown`.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut Facts), &'a str);
 
-// What `shown` comes to.
+// Results from `shown`.
 const MET: &str = "True Ready True";
 const UNASKED: &str = "False Info NoStorageDriver Ready True";
 const LACKING: &str = "False Warning StorageDriverNotFound Ready False";
@@ -273,7 +273,7 @@ fn accounts_count_only_with_a_program_that_uses_them() {
             },
             MET,
         ),
-        // A driver that connects to vCenter itself needs no token of the management cluster.
+        // A driver that connects to vCenter itself doesn't need a token for the management cluster.
         (
             "a driver that does not need it",
             &|facts| {
@@ -303,7 +303,8 @@ fn bindings_count_only_if_people_can_log_in() {
         ("users and a group", &|_| {}, NO_LOGIN),
         ("a group alone", &|facts| bind(facts, &json!([{"kind": "Group", "name": "devs"}])), NO_LOGIN),
         ("no bindings", &|facts| facts.namespace.role_bindings.clear(), MET),
-        // Programs of the management cluster, and names that mean others in the guest, get no binding there.
+        // Accounts in the management cluster don't get a binding in the workload cluster, and neither do names that have
+        // another meaning there.
         (
             "only programs",
             &|facts| {
@@ -368,7 +369,7 @@ fn every_message_says_what_is_there_what_is_missing_and_what_to_do() {
     insta::assert_snapshot!(text);
 }
 
-/// A program that begins knows nothing of the guest: until it has looked, the status of before stays, word for word.
+/// After a start, gcm keeps the old status until it has surveyed the workload cluster.
 #[test]
 fn after_a_restart_a_status_is_kept_until_somebody_has_looked() {
     let (fixture, facts) = cluster();
@@ -403,7 +404,7 @@ fn after_a_restart_a_status_is_kept_until_somebody_has_looked() {
     }
 }
 
-/// What capw says is not what a survey says: a failure that is over does not outlive a restart.
+/// Only survey results are kept: a failure from capw that is over must not survive a restart.
 #[test]
 fn a_failure_of_capw_is_not_kept() {
     let (mut fixture, mut facts) = cluster();

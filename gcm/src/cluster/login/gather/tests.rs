@@ -1,4 +1,4 @@
-//! What is drawn, what is used as it is, and what cannot be used.
+//! Tests for generated, existing and invalid credentials.
 
 use kit::apply::controlled_by;
 use sha_crypt::PasswordVerifier;
@@ -20,7 +20,7 @@ fn enough() -> Budget {
     Budget::new(LIMITS.bytes)
 }
 
-/// The login of a new cluster with these Secrets.
+/// Returns the login for a new cluster with these Secrets.
 fn login_with(found: &Found) -> Result<Login, Error> {
     login(&stored(sound()), found, &enough())
 }
@@ -29,7 +29,7 @@ fn value(secret: &Secret, key: &str) -> Option<String> {
     text(secret, key, LONGEST_KEY, &enough()).unwrap().map(|text| text.to_string())
 }
 
-/// The type says so.
+/// The field types guarantee this.
 #[test]
 fn generated_new_secrets_are_wiped_from_memory() {
     let Login { public_key: _, new_private_key, new_password, new_password_hash } =
@@ -105,7 +105,7 @@ fn what_is_there_is_used_and_not_made_again() {
     assert_eq!(all.public_key, KEY, "braces in a comment would be cloud-init's");
     assert!(planned(&all).new_secrets.0.is_empty());
 
-    // Somebody brought a password, or the program ended between the two.
+    // A user provided a password, or gcm ended after it created the password.
     let password = secret("c-ssh-password", &[(PASSWORD, "of my own\n")]);
     let rest = login_with(&Found { key: Some(key), password: Some(password), hash: None }).unwrap();
     assert!(rest.new_private_key.is_none() && rest.new_password.is_none());
@@ -145,7 +145,7 @@ fn what_cannot_be_used_is_named_and_never_printed() {
     }
 }
 
-/// The garbage collector takes it soon, and nobody would have the key of the new nodes.
+/// The garbage collector is about to delete the Secret, and the key for the new nodes would be lost.
 #[test]
 fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     let mut key = secret("c-ssh", &[(PUBLIC_KEY, KEY)]);
@@ -157,7 +157,8 @@ fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     assert!(error.to_string().contains("the deletion of Secret ns/c-ssh"), "{error}");
 }
 
-/// A cluster of before has neither key nor password, and keeps its nodes; a key that is changed replaces none, either.
+/// A cluster from an earlier version has neither key nor password, and keeps its nodes. A changed key doesn't replace
+/// nodes, either.
 #[test]
 fn another_key_replaces_no_nodes() {
     let fixture = ClusterFixture::running(sound());
@@ -177,7 +178,7 @@ fn another_key_replaces_no_nodes() {
     assert_eq!(next.users.unwrap()[0].ssh_authorized_keys, Some(vec![KEY.to_owned()]), "with the next roll");
 }
 
-/// The time of a hash grows with the square of the password's length: 100 kB take seconds, 900 kB most of an hour.
+/// The time for a hash grows with the square of the password's length: 100 kB take seconds, 900 kB most of an hour.
 #[test]
 fn rejects_a_password_that_takes_long_to_hash() {
     let long = secret("c-ssh-password", &[(PASSWORD, &"hidden".repeat(150_000))]);

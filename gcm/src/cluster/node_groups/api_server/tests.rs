@@ -1,4 +1,4 @@
-//! Which clusters have which files, and that they keep them.
+//! Tests which clusters get which API server files, and that clusters keep their files.
 
 use api::gcm::authentication::AuthenticationSettings;
 use api::names::annotation;
@@ -48,7 +48,7 @@ fn a_cluster_has_what_was_noted_when_it_was_created() {
     assert_eq!(control_plane(NONE).spec.kubeadm_config_spec, Some(ConfigSpec::default()));
 }
 
-/// Otherwise API servers without the key would serve Secrets that others have encrypted.
+/// Otherwise new API servers would lack the key for Secrets that other API servers have encrypted.
 #[test]
 fn a_control_plane_keeps_its_arguments_whatever_else_changes() {
     let arguments = |tkc: &TanzuKubernetesCluster, fixture: &ClusterFixture| {
@@ -87,7 +87,7 @@ fn every_argument_names_a_file_that_the_static_pod_sees() {
         let sees = |volume: &&HostMount| file.path.starts_with(&volume.mount_path);
         let volume = volumes.iter().find(sees).unwrap();
         assert_eq!((&volume.host_path, volume.read_only), (&volume.mount_path, Some(true)));
-        // Pods of the guest replace the file of issuers.
+        // Pods in the workload cluster replace the authentication configuration.
         let is_replaced = file.path == authentication_file();
         assert_eq!(volume.path_type.as_deref(), Some(if is_replaced { "Directory" } else { "File" }));
         assert_eq!(file.permissions.as_deref(), Some("0600"));
@@ -111,7 +111,7 @@ fn api_servers_before_v1_30_get_no_argument_that_they_do_not_know() {
     assert_eq!(arguments("v1.30.1+vmware.1"), ["authentication-config"]);
 }
 
-/// The nodes of other clusters of earlier versions stay, and so do these for every issuer after the first.
+/// Other clusters from earlier versions keep their nodes. Further issuers don't replace nodes either.
 #[test]
 fn only_the_first_issuer_of_a_cluster_of_an_earlier_version_replaces_its_control_plane() {
     let config = |tkc: &TanzuKubernetesCluster, fixture: &ClusterFixture| {
