@@ -1,4 +1,4 @@
-//! What capw watches.
+//! The watches of capw.
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim, Machine};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};
@@ -17,50 +17,38 @@ use kube::{Api, Resource};
 
 use crate::scope::Scope;
 
-/// Every kind that capw watches.
+/// A cache for each kind that capw watches.
 pub struct Caches {
-    /// What of it this instance acts on.
+    /// The objects that this instance reconciles.
     pub scope: Scope,
-    /// Cluster API's Clusters.
     pub clusters: Cache<Cluster>,
-    /// Cluster API's Machines.
     pub machines: Cache<Machine>,
-    /// Infrastructure of clusters.
     pub wcp_clusters: Cache<WCPCluster>,
-    /// Infrastructure of machines.
     pub wcp_machines: Cache<WCPMachine>,
-    /// Rights of programs in guests.
     pub accounts: Cache<ProviderServiceAccount>,
-    /// What machines are made from.
     pub templates: Cache<WCPMachineTemplate>,
-    /// Virtual machines.
     pub vms: Cache<VirtualMachine>,
-    /// Where virtual machines lie.
     pub policies: Cache<VirtualMachineSetResourcePolicy>,
-    /// Load balancers.
     pub services: Cache<VirtualMachineService>,
-    /// Networks of clusters.
     pub networks: Cache<VirtualNetwork>,
-    /// Claims of addresses.
     pub address_claims: Cache<IpAddressClaim>,
-    /// Addresses that IPAM providers gave.
+    /// Addresses that IPAM providers assigned to claims.
     pub addresses: Cache<IpAddress>,
-    /// The in-cluster IPAM provider's pools of single namespaces, where it is installed.
+    /// Namespaced pools, if the in-cluster IPAM provider is installed.
     pub pools: Optional<InClusterIpPool>,
-    /// Its pools of all namespaces.
+    /// Cluster-scoped pools, if the in-cluster IPAM provider is installed.
     pub global_pools: Optional<GlobalInClusterIpPool>,
-    /// Sizes.
     pub classes: Cache<VirtualMachineClass>,
-    /// Node images.
     pub images: Cache<VirtualMachineImage>,
-    /// Zones that namespaces may use, where there are any.
+    /// The zones of each namespace, if vSphere has zones.
     pub zones: Optional<Zone>,
-    /// Zones with what each namespace has there, where there are any.
+    /// Cluster-scoped zones with the folder and resource pool of each namespace, if vSphere has zones.
     pub availability_zones: Optional<AvailabilityZone>,
 }
 
 impl Caches {
-    /// Starts a watch of every kind, in the namespaces that matter here.
+    /// Starts the watches. If the scope has a namespace, only objects in this namespace are watched; cluster-scoped kinds are
+    /// always watched.
     pub fn watch(started: &Runtime, scope: Scope) -> Self {
         Self {
             clusters: watch(started, &scope),
@@ -86,7 +74,7 @@ impl Caches {
     }
 }
 
-/// Starts a watch of one kind.
+/// Starts the watch for one namespaced kind.
 fn watch<K>(started: &Runtime, scope: &Scope) -> Cache<K>
 where
     K: Watchable + Resource<Scope = NamespaceResourceScope>,

@@ -1,4 +1,4 @@
-//! Why a reconcile of a WCPCluster or a WCPMachine did not come through.
+//! Errors of WCPCluster and WCPMachine reconciles.
 
 use std::time::Duration;
 
@@ -11,43 +11,41 @@ use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
-/// How soon a reconcile looks again at what the user may have put right and no watch reports.
+/// The retry delay for input that the user can correct without triggering a watch.
 const RECHECK_AFTER: Duration = Duration::from_mins(1);
-/// How soon a reconcile looks again for a Secret or a claim, which no watch reports.
+/// The retry delay while a reconcile waits for objects that aren't watched, such as Secrets.
 const UNWATCHED: Duration = Duration::from_secs(5);
-/// How many names a message lists.
+/// The maximum number of names in a message.
 const LISTED: usize = 5;
 
-/// Why a reconcile did not come through.
+/// The reasons why a reconcile fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The user must act.
     #[error(transparent)]
     Invalid(#[from] InvalidInput),
-    /// Something else must happen first.
     #[error(transparent)]
     Waiting(#[from] Waiting),
-    /// A cache has not seen our own last write.
+    /// The cache doesn't contain capw's last write yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
-    /// The API server refused, or did not answer.
+    /// The API server rejected a request or didn't respond.
     #[error("{what}: {}", kit::api_error::message(source))]
     Api {
-        /// What was tried, of which object.
+        /// The request and the object that it concerns.
         what: String,
-        /// What came of it.
         source: kube::Error,
     },
 }
 
 impl Error {
-    /// Says which request about which object failed.
+    /// Returns a function that wraps an API error with the request and the object.
     pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
         let what = format!("{what} {}", named(object));
         move |source| Self::Api { what, source }
     }
 
-    /// Somebody else was quicker, or the cache is slow: the next reconcile, soon, knows more. Nothing went wrong.
+    /// Returns true if the object changed in the meantime or the cache is stale. This isn't a failure: a reconcile with current
+    /// data follows soon.
     pub fn is_overtaken(&self) -> bool {
         match self {
             Self::Behind(_) => true,
@@ -65,7 +63,7 @@ impl ReconcileError for Error {
             }
             Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
             Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
-            // Whose the namesake is shows as soon as it is read.
+            // Once the cache contains the existing object, the plan checks its owner.
             Self::Api { source, .. } if is_already_exists(source) => Disposition::Waiting(Some(REQUEUE_SOON)),
             Self::Api { source, .. } => Disposition::from_api_error(source),
         }
@@ -81,87 +79,78 @@ impl ReconcileError for Error {
     }
 }
 
-/// What only the user can put right.
+/// Errors that the user must correct.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidInput {
-    /// Somebody else has an object of the name we need.
+    /// An object that has a required name belongs to another owner.
     #[error("{object} belongs to another owner. {advice}")]
     NameTaken {
-        /// The object.
         object: String,
-        /// What to do.
+        /// The remedy, as a sentence without a final period.
         advice: &'static str,
     },
-    /// The parts of a running cluster are gone.
+    /// The resource policy and all WCPMachines of a running cluster are gone.
     #[error(
         "the VirtualMachineSetResourcePolicy and all WCPMachines of running Cluster {0} were deleted. They are not created again, because the cluster may have been moved to another management cluster. If the move was interrupted, the cluster runs in the other one: delete its remaining objects here as the move does, with annotation {DELETE_FOR_MOVE}. If the cluster was not moved, delete Cluster {0} and create it again"
     )]
     MovedAway(String),
-    /// Two Machines were given one name for their VirtualMachine.
+    /// The naming template gives two Machines the same VirtualMachine name.
     #[error(
         "spec.naming.template gives Machine {machine} the name of {object}, which WCPMachine {other} already uses. Use another WCPMachineTemplate whose template gives each Machine a different name, and replace the Machine"
     )]
     VmNameTwice {
-        /// The VirtualMachine.
         object: String,
-        /// Name of the WCPMachine that it belongs to.
+        /// The name of the WCPMachine that owns the VirtualMachine.
         other: String,
-        /// Name of the Machine that cannot have it.
+        /// The name of the Machine whose WCPMachine can't use the name.
         machine: String,
     },
-    /// The template makes no name for the VirtualMachine.
+    /// The naming template doesn't produce a valid VirtualMachine name.
     #[error(
         "spec.naming.template of Machine {machine}: {template:?}: {what}. Use another WCPMachineTemplate and replace \
          the Machine"
     )]
     VmName {
-        /// The template.
         template: String,
-        /// Name of the Machine.
         machine: String,
-        /// What is wrong.
+        /// The problem with the template or the name.
         what: String,
     },
-    /// The providerID is not one that we can give a VM.
+    /// The providerID doesn't contain a UUID.
     #[error(
         "spec.providerID {0:?} is not vsphere:// followed by a UUID. Leave it out, and capw generates one"
     )]
     ProviderId(String),
-    /// The bootstrap data is not what a node of ours boots from.
+    /// A node can't boot from the bootstrap data.
     #[error("bootstrap data in Secret {secret}: {what}")]
     Bootstrap {
-        /// Name of the Secret.
         secret: String,
-        /// What is wrong with it, and what to do.
+        /// The problem and the remedy.
         what: String,
     },
-    /// The machine's failure domain is not a zone of its namespace.
+    /// The Machine's failure domain isn't a zone of its namespace.
     #[error(
         "spec.failureDomain of Machine {machine}: namespace {namespace} has no zone {domain:?}. {}",
         zone_advice(.zones)
     )]
     FailureDomain {
-        /// Name of the Machine.
         machine: String,
-        /// The failure domain.
         domain: String,
-        /// The namespace.
         namespace: String,
-        /// The zones of the namespace.
+        /// The zones that the Machine can use instead.
         zones: Vec<String>,
     },
-    /// A further disk cannot be made as it is asked for.
+    /// The configuration of an additional disk is invalid.
     #[error("spec.volumes: {volume}: {what}")]
     Volume {
-        /// Name of the volume.
         volume: String,
-        /// What is wrong with it, and what to do.
+        /// The problem and the remedy.
         what: String,
     },
 }
 
 impl InvalidInput {
-    /// The condition's reason.
+    /// Returns the condition reason.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NameTaken { .. } | Self::VmNameTwice { .. } => contract::NAME_TAKEN,
@@ -174,58 +163,57 @@ impl InvalidInput {
         }
     }
 
-    /// When to look again: no watch reports a bootstrap Secret or another's object.
+    /// Returns the retry delay if watches don't report the correction, such as a change to a bootstrap Secret or to another
+    /// owner's object.
     pub fn look_again(&self) -> Option<Duration> {
         (!matches!(self, Self::ProviderId(_) | Self::Volume { .. } | Self::VmName { .. }))
             .then_some(RECHECK_AFTER)
     }
 }
 
-/// What must happen first.
+/// Conditions that a reconcile waits for.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Waiting {
-    /// Cluster API has not made a Cluster the owner yet.
+    /// Cluster API hasn't set the owner reference to the Cluster yet.
     #[error("no Cluster owns this WCPCluster and references it in spec.infrastructureRef yet")]
     OwnerCluster,
-    /// Cluster API has not made a Machine the owner yet.
+    /// Cluster API hasn't set the owner reference to the Machine yet.
     #[error("no Machine owns this WCPMachine and references it in spec.infrastructureRef yet")]
     OwnerMachine,
-    /// Without the Cluster nobody knows whether work on it is paused.
+    /// The Cluster doesn't exist, so it is unknown if the cluster is paused.
     #[error("Cluster {0} does not exist")]
     Cluster(String),
-    /// The cluster's network and endpoint are not there yet.
+    /// The cluster's network and endpoint aren't ready yet.
     #[error("Cluster {0} has no infrastructure yet")]
     ClusterInfrastructure(String),
-    /// Cluster API has not made the bootstrap data yet.
+    /// The Machine doesn't name a bootstrap Secret yet.
     #[error("Machine {0} has no bootstrap data yet")]
     BootstrapData(String),
-    /// The bootstrap data's Secret is not there (yet).
+    /// The bootstrap Secret doesn't exist.
     #[error("Secret {0}, which contains the bootstrap data, does not exist")]
     BootstrapSecret(String),
-    /// An object of a former WCPCluster or WCPMachine of this name is still there.
+    /// An object of a deleted WCPCluster or WCPMachine with the same name still exists.
     #[error("{object} of a former {owner} is still being deleted")]
     Former {
-        /// The object.
         object: String,
-        /// Kind of its owner.
+        /// The owner's kind.
         owner: &'static str,
     },
-    /// The Machine goes away before it was made.
+    /// The Machine is being deleted, and its VirtualMachine was never created.
     #[error("Machine {0} is being deleted")]
     MachineDeleted(String),
-    /// The VirtualMachine is being deleted.
     #[error("{0} is being deleted")]
     VirtualMachineGone(String),
-    /// Machines of the cluster are still there.
+    /// Machines of the cluster that is being deleted still exist.
     #[error("waiting for the remaining objects of the cluster to be deleted: {}", list_names(.0))]
     MachinesGone(Vec<String>),
-    /// What the machines shared is being deleted.
+    /// The objects that the cluster's machines shared are being deleted.
     #[error("being deleted: {0}")]
     ChildrenGone(String),
 }
 
 impl Waiting {
-    /// The condition's reason.
+    /// Returns the condition reason.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::OwnerCluster => contract::WAITING_FOR_OWNER_CLUSTER,
@@ -242,7 +230,7 @@ impl Waiting {
         }
     }
 
-    /// When to look again where no watch reports it.
+    /// Returns the retry delay if watches don't report the change.
     pub fn look_again(&self) -> Option<Duration> {
         matches!(self, Self::BootstrapSecret(_) | Self::Former { .. }).then_some(UNWATCHED)
     }
@@ -256,7 +244,7 @@ fn zone_advice(zones: &[String]) -> String {
     format!("Set failureDomain of the node pool to one of {}, or leave it out", list_names(zones))
 }
 
-/// The first of these names, and how many more there are.
+/// Joins the first [`LISTED`] names with commas, and adds the number of remaining names.
 fn list_names(names: &[String]) -> String {
     let first = names.get(..LISTED).unwrap_or(names).join(", ");
     match names.len().saturating_sub(LISTED) {

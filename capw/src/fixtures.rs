@@ -1,4 +1,4 @@
-//! Objects of one small cluster, as the API server would hold them.
+//! Test fixtures: the objects of one small cluster, as the API server returns them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,12 +103,12 @@ pub fn bootstrap(format: Option<&str>, value: &str) -> BootstrapSource {
     }))
 }
 
-/// The flags of an installation with NSX.
+/// Returns the flags for NSX.
 pub fn nsx() -> NetworkFlags {
     NetworkFlags { network_provider: NetworkProvider::Nsx, endpoint_provider: None, endpoint_pool: None }
 }
 
-/// The facts about a WCPCluster with NSX for which nothing has been created.
+/// Returns the facts for a new WCPCluster with NSX.
 pub fn cluster_facts() -> wcpcluster::gather::Facts {
     wcpcluster::gather::Facts {
         cluster: Some(Arc::new(cluster())),
@@ -147,13 +147,13 @@ pub fn facts(control_plane: bool) -> Facts {
     }
 }
 
-/// The flags of an installation without NSX or load balancers.
+/// Returns the flags for port groups without NSX or load balancers: endpoints are virtual IPs from a global pool.
 pub fn on_port_groups() -> NetworkFlags {
     let endpoint_pool = "GlobalInClusterIPPool/vips".parse().ok();
     NetworkFlags { network_provider: NetworkProvider::Named, endpoint_pool, ..NetworkFlags::default() }
 }
 
-/// Caches that hold nothing.
+/// Returns empty caches.
 pub fn no_caches() -> Caches {
     fn empty<K: Watchable>() -> Cache<K> {
         Cache::new(Arc::default()).0
@@ -181,7 +181,8 @@ pub fn no_caches() -> Caches {
     }
 }
 
-/// A client of an API server that answers every GET with this document, or with 404.
+/// Returns a client for a fake API server that responds to every request with the document `found`, or with 404 if `found` is
+/// `None`.
 pub fn client(found: Option<serde_json::Value>) -> kube::Client {
     let sent = Arc::default();
     match found {
@@ -190,13 +191,14 @@ pub fn client(found: Option<serde_json::Value>) -> kube::Client {
     }
 }
 
-/// A client of an API server that has nothing, which notes method, path and body of each request.
+/// Returns a client for an empty fake API server that records each request's method, path and body in `sent`.
 pub fn recording_client(sent: &Arc<std::sync::Mutex<Vec<String>>>) -> kube::Client {
     let gone = serde_json::json!({ "kind": "Status", "reason": "NotFound", "message": "", "code": 404 });
     answering_client(sent, 404, gone)
 }
 
-/// A client of an API server that answers everything with this, which notes method, path and body of each request.
+/// Returns a client for a fake API server that sends the same response to every request, and records the method, path and body
+/// in `sent`.
 pub fn answering_client(
     sent: &Arc<std::sync::Mutex<Vec<String>>>,
     status: u16,

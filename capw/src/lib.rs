@@ -1,13 +1,13 @@
-//! capw, the infrastructure provider `wcp` of Cluster API: the layer between Machines and VirtualMachines.
+//! capw, the Cluster API infrastructure provider `wcp`: the layer between Machines and VirtualMachines.
 //!
 //! - It reads Cluster, Machine, WCPCluster, WCPMachine, WCPMachineTemplate, ProviderServiceAccount, VirtualMachineClass,
-//!   VirtualMachineImage, IPAddress, a Machine's bootstrap Secret and a guest's kubeconfig.
+//!   VirtualMachineImage, Zone, AvailabilityZone, IPAddress, IPAM pools, bootstrap Secrets and workload cluster kubeconfigs.
 //! - It writes VirtualNetwork, IPAddressClaim, VirtualMachineSetResourcePolicy, VirtualMachineService, the cloud-init Secret,
-//!   PersistentVolumeClaim, VirtualMachine, and the status of the WCP kinds; for a ProviderServiceAccount ServiceAccount,
-//!   Role, RoleBinding and token, and a copy of the token in the guest.
-//! - It never touches a TanzuKubernetesCluster or vCenter.
+//!   PersistentVolumeClaim, VirtualMachine, and the status of the WCP kinds. It annotates Machines for remediation. For a
+//!   ProviderServiceAccount, it writes ServiceAccount, Role, RoleBinding and token, and copies the token to the workload cluster.
+//! - It never accesses a TanzuKubernetesCluster or vCenter.
 //!
-//! One folder per kind; each reconcile gathers, plans, acts, and says how things are.
+//! Each kind has a folder. A reconcile gathers facts, makes a plan, carries it out and reports the status.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod account;
@@ -47,8 +47,8 @@ struct Flags {
     scope: Scope,
 }
 
-/// Runs the program with these arguments; the first is its name. With `guest-proxy` as the second, it is the proxy of one of Cluster
-/// API's managers: both are in one image.
+/// Runs the program. `args[0]` is the program name. If `args[1]` is `guest-proxy`, runs the proxy for Cluster API's managers
+/// instead: both programs are in the same image.
 pub fn main(mut args: Vec<OsString>) -> ExitCode {
     if args.get(1).is_some_and(|command| command == "guest-proxy") {
         args.remove(0);

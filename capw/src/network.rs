@@ -1,5 +1,4 @@
-//! What the machines of an installation are connected to, and what is in front of their API servers: flags, and what they
-//! mean for a cluster.
+//! Flags for machine networks and API server endpoints.
 
 use std::str::FromStr;
 
@@ -29,12 +28,12 @@ pub enum EndpointProvider {
     VirtualIp,
 }
 
-/// A pool of an IPAM provider, written `KIND/NAME`.
+/// An IPAM pool, written `KIND/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPool {
-    /// Its kind, such as `InClusterIPPool`.
+    /// The kind, such as `InClusterIPPool`.
     pub kind: String,
-    /// Its name: in the cluster's namespace, unless the kind has none.
+    /// The pool name. A namespaced pool is in the cluster's namespace.
     pub name: String,
 }
 
@@ -71,7 +70,7 @@ pub struct NetworkFlags {
 }
 
 impl NetworkFlags {
-    /// What is in front of the API servers.
+    /// Returns the endpoint provider: the flag, or the default for the network provider.
     pub fn endpoint_provider(&self) -> EndpointProvider {
         self.endpoint_provider.unwrap_or(match self.network_provider {
             NetworkProvider::Nsx => EndpointProvider::LoadBalancer,

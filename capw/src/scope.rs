@@ -1,4 +1,4 @@
-//! Which objects this instance acts on, where there are several.
+//! Limits an instance to some objects, for installations with several instances.
 
 use api::names::label;
 use clap::Args;
@@ -16,7 +16,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether an object is this instance's to act on.
+    /// Returns true if this instance reconciles the object.
     pub fn has(&self, object: &impl Resource) -> bool {
         let in_namespace =
             self.namespace.as_deref().is_none_or(|wanted| object.meta().namespace.as_deref() == Some(wanted));

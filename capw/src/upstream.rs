@@ -1,5 +1,4 @@
-//! What Cluster API says of our objects (whose they are, whether they are paused, whether they only move), and what our own children bear
-//! for it.
+//! Reads the state that Cluster API keeps on objects (owner, pause, node), and builds the metadata of child objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use kit::watch::{Cache, Watchable};
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-/// Name of the owner of this Cluster API kind (`Cluster`, `Machine`), if there is one.
+/// Returns the name of the first owner that has this kind (`Cluster`, `Machine`) and belongs to the Cluster API group.
 pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {
     let owners = object.meta().owner_references.as_deref().unwrap_or_default();
     let ours = |api_version: &str| api_version.split_once('/').is_some_and(|(group, _)| group == capi::GROUP);
@@ -25,33 +24,33 @@ pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {
         .map(|owner| owner.name.as_str())
 }
 
-/// Whether the Machine says that this WCPMachine is its own: an owner reference proves nothing, who writes the
-/// WCPMachine writes it too.
+/// Returns true if the Machine references this WCPMachine. The owner reference isn't proof, because anyone who can write the
+/// WCPMachine can set it.
 pub fn is_named_by_machine(wcp_machine: &capw::WCPMachine, machine: &capi::Machine) -> bool {
     let reference = &machine.spec.infrastructure_ref;
     reference.kind == capw::WCPMachine::kind(&()) && reference.name == wcp_machine.name_any()
 }
 
-/// Whether the Cluster says that this WCPCluster is its own.
+/// Returns true if the Cluster references this WCPCluster.
 pub fn is_named_by_cluster(wcp_cluster: &capw::WCPCluster, cluster: &capi::Cluster) -> bool {
     cluster.spec.infrastructure_ref.as_ref().is_some_and(|reference| {
         reference.kind == capw::WCPCluster::kind(&()) && reference.name == wcp_cluster.name_any()
     })
 }
 
-/// Whether somebody put the work on this object off: on the object itself, or on its Cluster.
+/// Returns true if the object or its Cluster is paused.
 pub fn is_paused<K: Resource>(object: &K, cluster: Option<&capi::Cluster>) -> bool {
     let cluster_paused = cluster.and_then(|cluster| cluster.spec.paused).unwrap_or(false);
     cluster_paused || object.annotations().contains_key(annotation::PAUSED)
 }
 
-/// Whether somebody else provides this infrastructure.
+/// Returns true if the object's `managed-by` annotation says that another controller manages this infrastructure.
 pub fn is_externally_managed<K: Resource>(object: &K) -> bool {
     object.annotations().contains_key(annotation::MANAGED_BY)
 }
 
-/// Returns true if the Machine is one of a control plane. Its controller decides, if it is a known one: a label can be removed by hand,
-/// and the node's VM must keep its role then.
+/// Returns true for a control plane Machine. The controller (KubeadmControlPlane or MachineSet) decides. The label only counts
+/// for other controllers, because users can remove the label, and the VM must then keep its role.
 pub fn is_control_plane(machine: &capi::Machine) -> bool {
     let controller = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
     match controller.map(|owner| owner.kind.as_str()) {
@@ -61,12 +60,12 @@ pub fn is_control_plane(machine: &capi::Machine) -> bool {
     }
 }
 
-/// Whether the Machine's node has joined.
+/// Returns true if the Machine's node has joined.
 pub fn has_node(machine: &capi::Machine) -> bool {
     machine.status.as_ref().is_some_and(|status| status.node_ref.is_some())
 }
 
-/// Whether Cluster API says that the cluster's infrastructure was there once.
+/// Returns true once Cluster API has reported the cluster infrastructure as provisioned.
 pub fn infrastructure_provisioned(cluster: &capi::Cluster) -> bool {
     let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
     initialization.and_then(|it| it.infrastructure_provisioned).unwrap_or(false)
@@ -78,28 +77,28 @@ pub fn is_control_plane_initialized(cluster: &capi::Cluster) -> bool {
     initialization.and_then(|it| it.control_plane_initialized).unwrap_or(false)
 }
 
-/// The `Paused` condition, which Cluster API wants to see on what it paused.
+/// Returns the `Paused` condition, which Cluster API requires of infrastructure providers.
 pub fn paused_condition(paused: bool, generation: Option<i64>) -> Condition {
     condition(PAUSED, paused, if paused { PAUSED } else { NOT_PAUSED }, "", generation)
 }
 
-/// The cached object of this name in the namespace of `of`.
+/// Returns the cached object with this name in the namespace of `of`.
 pub fn beside<K: Watchable>(cache: &Cache<K>, of: &impl Resource, name: &str) -> Option<Arc<K>> {
     cache.get(of.meta().namespace.as_deref(), name)
 }
 
-/// Whose a child of ours is.
+/// The ownership of a child object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours, or not there: we may write it.
+    /// The child doesn't exist or belongs to the owner, so capw may write it.
     Free,
-    /// A former object's of the same name: it will be collected.
+    /// The child belongs to a deleted owner with the same name and will be garbage-collected.
     Former,
-    /// Somebody else's: hands off.
+    /// The child belongs to another owner and must not be changed.
     Taken,
 }
 
-/// Whether `owner` itself controls the child: what is not so is never deleted.
+/// Returns true if `owner` controls the child. capw never deletes other children.
 pub fn is_controlled<O, C>(owner: &O, child: &C) -> bool
 where
     O: Resource<DynamicType = ()>,
@@ -108,10 +107,10 @@ where
     claim(owner, Some(child), |_| false) == Claim::Free
 }
 
-/// Judges whether `owner` may write `child`, which bears the name that a child of his has.
+/// Returns whether `owner` may write `child`, an object that has the name of one of the owner's children.
 ///
-/// A child that nobody controls is somebody's own, unless `marked` finds in it what only we put there: it lost its
-/// owner on the way (an orphaning deletion, a restored backup).
+/// A child without a controller is `Taken`, unless `marked` finds a value in the child that only capw sets. Such a child lost
+/// its owner reference, for example through an orphaning deletion or a restored backup.
 pub fn claim<O, C>(owner: &O, child: Option<&C>, marked: impl FnOnce(&C) -> bool) -> Claim
 where
     O: Resource<DynamicType = ()>,
@@ -130,7 +129,7 @@ where
     }
 }
 
-/// Metadata of what belongs to `owner`, an object of this cluster.
+/// Returns the metadata of a child that `owner` controls. `cluster` is the value of the cluster label.
 pub fn child<O>(owner: &O, name: String, cluster: &str) -> ObjectMeta
 where
     O: Resource<DynamicType = ()>,

@@ -1,8 +1,9 @@
-//! The virtual router (VRRP) that holds the address of a cluster's control plane: two of one number in one network fight for it.
+//! Virtual router numbers (VRRP). A virtual router holds a cluster's control plane address. Virtual routers that use the same
+//! number in one network compete with each other.
 //!
-//! The number is kept on the WCPCluster, with which it moves. It is drawn again only before the cluster has nodes, if a VM of another
-//! management cluster has it. A cluster from before that has the number that its nodes got, that of its address: no node is replaced for
-//! another one.
+//! The number is stored in an annotation of the WCPCluster, so that it moves with the WCPCluster. A cluster's number only
+//! changes before the cluster has nodes, if a VM of another management cluster uses the number. Clusters that are older than
+//! drawn numbers keep the number that their nodes derived from the address, so that nodes aren't replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,26 +12,29 @@ use api::capw::WCPCluster;
 use api::names::{annotation, finalizer};
 use kube::ResourceExt;
 
-/// The number that the cluster has, if it has one.
+/// Returns the cluster's number (1 to 255), if one was drawn.
 pub fn virtual_router(cluster: &WCPCluster) -> Option<u8> {
     cluster.annotations().get(annotation::VIRTUAL_ROUTER)?.parse().ok().filter(|id| *id > 0)
 }
 
-/// The number that the nodes of a cluster have without one of its own.
+/// Returns the number that the nodes of an existing cluster derived from its address, or `None` without a finalizer or an
+/// endpoint.
 fn inherited(cluster: &WCPCluster) -> Option<u8> {
     let began = cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER);
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| !endpoint.host.is_empty());
     endpoint.filter(|_| began).map(|endpoint| cloudinit::virtual_router(&endpoint.host))
 }
 
-/// Who has which number, as of the last draw: the cache shows a number a moment after it was drawn.
+/// The numbers that this process drew, by WCPCluster UID. A drawn number appears in the cache only after a delay.
 #[derive(Default)]
 pub struct Draws(Mutex<BTreeMap<String, u8>>);
 
 impl Draws {
-    /// The number that a cluster is to have, where it has none or one of `taken`: that of its nodes, or else one that none of `others`
-    /// has and that is not `taken`, from `start` on. Where all are taken, one that the fewest have: then they are in more networks than
-    /// one.
+    /// Returns a new number for a cluster, or `None` if the cluster keeps its current number. A number in `taken` is replaced.
+    ///
+    /// An existing cluster without a number gets the number of its nodes. Any other cluster gets the first number after `start`
+    /// that neither `others` nor `taken` contains. If all numbers are in use, the cluster gets the number with the fewest
+    /// users: so many clusters are probably in different networks.
     pub fn draw(
         &self,
         cluster: &WCPCluster,

@@ -1,4 +1,4 @@
-//! Every write of an account's reconcile, except status and deletion.
+//! All writes of an account reconcile, except status and deletion.
 
 use api::capw::ProviderServiceAccount;
 use api::names::finalizer;
@@ -11,7 +11,8 @@ use super::gather::{Facts, GuestFacts};
 use super::guest::Guest;
 use super::plan::Plan;
 
-/// Carries the plan out, the finalizer first; the guest's Secret last, when all that it stands for is there.
+/// Carries out the plan, starting with the finalizer. Writes the workload cluster's Secret last, after the objects that its
+/// token depends on.
 pub async fn carry_out(
     account: &ProviderServiceAccount,
     plan: Plan,
@@ -35,7 +36,7 @@ pub async fn carry_out(
     Ok(())
 }
 
-/// Creates an object, or changes the one whose uid the plan names.
+/// Creates an object, or applies the planned fields if the plan contains the UID of an existing object.
 async fn write<K: Watchable + Serialize>(intent: Option<K>, ctx: &Context) -> Result<(), Error> {
     let Some(intent) = intent else { return Ok(()) };
     let written = if intent.meta().uid.is_some() {

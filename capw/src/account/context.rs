@@ -1,4 +1,4 @@
-//! What reconciles of accounts work with.
+//! The dependencies of an account reconcile.
 
 use std::sync::Arc;
 
@@ -7,12 +7,9 @@ use kit::events::Events;
 
 use crate::caches::Caches;
 
-/// What a reconcile works with.
+/// The dependencies of a reconcile.
 pub struct Context {
-    /// What is watched.
     pub(super) caches: Arc<Caches>,
-    /// Writes to the API server.
     pub(super) api: Api,
-    /// Publishes events.
     pub(super) events: Events,
 }

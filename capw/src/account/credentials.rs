@@ -1,4 +1,4 @@
-//! The token that Kubernetes makes for an account, and whether it is this account's.
+//! The token that Kubernetes creates for an account.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,16 +7,16 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::ResourceExt;
 
-/// Type of a Secret for which Kubernetes makes a token.
+/// The type of Secrets in which Kubernetes creates a token.
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
-/// Annotation of such a Secret: the ServiceAccount.
+/// The Secret annotation for the ServiceAccount's name.
 pub const TOKEN_OF: &str = "kubernetes.io/service-account.name";
-/// Annotation of such a Secret: which of that name.
+/// The Secret annotation for the ServiceAccount's UID.
 pub const TOKEN_OF_UID: &str = "kubernetes.io/service-account.uid";
-/// The keys of the token's Secret that are copied into the guest.
+/// The keys that are copied into the workload cluster's Secret.
 const COPIED: [&str; 3] = ["ca.crt", "namespace", "token"];
 
-/// What a program in the guest needs to reach the management cluster.
+/// The credentials that a program in the workload cluster needs to access the management cluster.
 #[derive(PartialEq)]
 pub struct Credentials(BTreeMap<String, ByteString>);
 
@@ -27,7 +27,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Those in a Secret, if all of them are there.
+    /// Returns the credentials in a Secret, if they are complete.
     pub fn of(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let value = |key: &str| data.get(key).filter(|value| !value.0.is_empty()).cloned();
@@ -35,13 +35,14 @@ impl Credentials {
         copied.collect::<Option<_>>().map(Self)
     }
 
-    /// The data of a Secret that has them.
+    /// Returns the data for a Secret with these credentials.
     pub fn into_data(self) -> BTreeMap<String, ByteString> {
         self.0
     }
 }
 
-/// Whether a Secret holds the token of this very ServiceAccount, and no former one's.
+/// Returns true if the Secret is a token Secret of this ServiceAccount, not of an earlier one with the same name, and isn't
+/// being deleted.
 pub fn is_current(token: &Secret, service_account: &ServiceAccount) -> bool {
     let of = |key: &str| token.annotations().get(key);
     token.type_.as_deref() == Some(TOKEN_TYPE)

@@ -1,4 +1,5 @@
-//! The end of an account: the guest's Secret if the guest is there and stays, then what lies in the account's namespace.
+//! Deletes an account: first the Secret in the workload cluster, if the cluster isn't being deleted and is reachable, then the
+//! objects in the account's namespace.
 
 use api::capi::Cluster;
 use api::capw::ProviderServiceAccount;
@@ -13,7 +14,7 @@ use super::guest::CALL;
 use super::plan::check_target;
 use crate::upstream::is_controlled;
 
-/// Removes what was made for the account, and the finalizer.
+/// Deletes the account's objects, and removes the finalizer.
 pub async fn carry_out(
     account: &ProviderServiceAccount,
     cluster: Option<&Cluster>,
@@ -22,13 +23,13 @@ pub async fn carry_out(
     if !account.finalizers().iter().any(|there| there == finalizer::PROVIDER_SERVICE_ACCOUNT) {
         return Ok(());
     }
-    // The token is worth nothing without its ServiceAccount, which goes in any case.
+    // A Secret that can't be deleted is harmless: its token is invalid without the ServiceAccount, which is deleted in any case.
     match tokio::time::timeout(CALL, remove_from_guest(account, cluster, ctx)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => warn_of_kept(account, &error.to_string(), ctx),
         Err(_) => warn_of_kept(account, &format!("no answer within {} s", CALL.as_secs()), ctx),
     }
-    // The token's Secret goes with its ServiceAccount.
+    // Kubernetes deletes the token Secret with its ServiceAccount.
     let Children { service_account, role, binding, token: _ } = children(account, ctx).await?;
     delete(account, binding, ctx).await?;
     delete(account, role, ctx).await?;
@@ -43,7 +44,8 @@ fn warn_of_kept(account: &ProviderServiceAccount, why: &str, ctx: &Context) {
     ctx.events.warning(account, "SecretKept", note);
 }
 
-/// Removes the guest's Secret, unless the guest goes itself.
+/// Deletes the Secret in the workload cluster. Does nothing if the cluster is being deleted too, its API server isn't known
+/// yet, or the account's target is invalid.
 async fn remove_from_guest(
     account: &ProviderServiceAccount,
     cluster: Option<&Cluster>,
@@ -60,7 +62,7 @@ async fn remove_from_guest(
     }
 }
 
-/// Deletes what this very account controls.
+/// Deletes a child if this account controls it.
 async fn delete<K: Watchable>(
     account: &ProviderServiceAccount,
     child: Option<K>,

@@ -1,4 +1,4 @@
-//! Why a reconcile of a ProviderServiceAccount did not come through.
+//! Errors of ProviderServiceAccount reconciles.
 
 use std::time::Duration;
 
@@ -10,78 +10,77 @@ use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
-/// How soon a reconcile looks again at what people may have put right and no watch reports.
+/// The retry delay for problems that users can correct without triggering a watch.
 const RECHECK_AFTER: Duration = Duration::from_mins(2);
-/// How soon it looks again for a token that Kubernetes is about to make.
+/// The retry delay after the token Secret was created.
 const TOKEN_MADE: Duration = Duration::from_secs(2);
-/// How soon it looks again for a token that Kubernetes should have made.
+/// The retry delay while an existing token Secret doesn't contain a token, or while an object of a deleted account still
+/// exists.
 const TOKEN_MISSING: Duration = Duration::from_secs(30);
 
-/// Why a reconcile did not come through.
+/// The reasons why a reconcile fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody must act, or something else must happen first.
+    /// A problem that the user must correct, or a condition that the reconcile waits for.
     #[error(transparent)]
     Stopped(#[from] Stop),
-    /// The guest's API server does not take what is sent.
+    /// The workload cluster's API server rejected a request.
     #[error("{0}")]
     Guest(String),
-    /// The management API server does not let us: it lends no rights that we do not have.
+    /// The management cluster's API server denied a request, for example because capw can't grant permissions that it doesn't have.
     #[error("{what}: {why}")]
     Forbidden {
-        /// What was tried, of which object.
+        /// The request and the object that it concerns.
         what: String,
-        /// What the API server says.
+        /// The API server's message.
         why: String,
     },
-    /// The management API server refused, or did not answer.
+    /// The management cluster's API server rejected a request or didn't respond.
     #[error("{what}: {}", kit::api_error::message(source))]
     Api {
-        /// What was tried, of which object.
+        /// The request and the object that it concerns.
         what: String,
-        /// What came of it.
         source: kube::Error,
     },
 }
 
-/// Why there is nothing to do, or no more.
+/// The reasons why a reconcile can't continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// The account can't be as it is asked for.
+    /// The account's spec is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// An object of somebody else has the name that the account needs.
+    /// An object that has a required name belongs to another owner.
     #[error("{object} belongs to another owner. Rename or delete it, or use other names in the account")]
     NameTaken {
-        /// The object.
+        /// The object, as `Kind namespace/name`.
         object: String,
     },
-    /// An object of a former account of this name is still there.
+    /// An object of a deleted account with the same name still exists.
     #[error("{0} of a former ProviderServiceAccount is still being deleted")]
     Former(String),
-    /// There is no Cluster to bring a token to.
+    /// The WCPCluster doesn't exist, or isn't owned by a Cluster that references it.
     #[error(
         "WCPCluster {0} does not exist, or no Cluster owns it and references it in spec.infrastructureRef"
     )]
     Cluster(String),
-    /// The guest's first API server does not answer yet.
+    /// The workload cluster's control plane isn't initialized yet.
     #[error("the control plane of Cluster {0} is not initialized yet")]
     ControlPlane(String),
-    /// Kubernetes has not made the token yet.
+    /// Kubernetes hasn't created the token yet.
     #[error("Kubernetes has not created the token in Secret {secret} yet")]
     Token {
-        /// Name of the Secret.
         secret: String,
-        /// Whether the Secret was made just now.
+        /// True if the Secret is created in this reconcile.
         made: bool,
     },
-    /// The guest does not answer.
+    /// The workload cluster's API server doesn't respond.
     #[error("the cluster's API server does not answer: {0}")]
     Unreachable(String),
 }
 
 impl Stop {
-    /// Whether it is only a matter of time, for all that is known.
+    /// Returns true if the problem may resolve itself.
     pub fn is_waiting(&self) -> bool {
         !matches!(self, Self::Invalid(_) | Self::NameTaken { .. })
     }
@@ -91,7 +90,7 @@ impl From<GuestError> for Error {
     fn from(error: GuestError) -> Self {
         match error {
             GuestError::Unreachable(why) => Stop::Unreachable(why).into(),
-            // An API server in trouble answers, and soon otherwise.
+            // A server error is usually temporary.
             GuestError::Refused(refusal) if refusal.code >= 500 => Stop::Unreachable(refusal.message).into(),
             GuestError::Refused(refusal) => Self::Guest(format!("in the cluster: {refusal}")),
         }
@@ -99,7 +98,7 @@ impl From<GuestError> for Error {
 }
 
 impl Error {
-    /// Says which request about which object failed.
+    /// Returns a function that wraps an API error with the request and the object.
     pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
         let what = format!("{what} {}", named(object));
         move |source| match &source {
@@ -110,7 +109,7 @@ impl Error {
         }
     }
 
-    /// Somebody else was quicker: the next reconcile, soon, knows more. Nothing went wrong.
+    /// Returns true if the object changed in the meantime. This isn't a failure: a reconcile with current data follows soon.
     pub fn is_overtaken(&self) -> bool {
         matches!(self, Self::Api { source, .. } if is_conflict(source) || is_already_exists(source))
     }

@@ -1,4 +1,4 @@
-//! Every read of an account's reconcile.
+//! All reads of an account reconcile.
 
 use std::sync::Arc;
 
@@ -18,49 +18,43 @@ use super::guest::Guest;
 use crate::caches::Caches;
 use crate::upstream::{self, beside};
 
-/// What an account has in its own namespace.
+/// An account's objects in its own namespace.
 #[derive(Clone, Default)]
 pub struct Children {
-    /// Who has the rights.
     pub service_account: Option<ServiceAccount>,
-    /// The rights.
     pub role: Option<Role>,
-    /// Who has which.
     pub binding: Option<RoleBinding>,
-    /// The Secret for which Kubernetes makes a token.
+    /// The Secret in which Kubernetes creates the token.
     pub token: Option<Secret>,
 }
 
-/// What is known of the guest.
+/// The facts about the workload cluster.
 pub enum GuestFacts {
-    /// There is no token to bring yet: nobody looked.
+    /// The cluster wasn't accessed, because the token to copy doesn't exist yet.
     Unneeded,
-    /// It does not answer, and why.
+    /// The API server doesn't answer, for this reason.
     Unreachable(String),
-    /// It answers, and has this Secret in the place of ours.
+    /// The API server answers. Contains the Secret with the target name, if it exists.
     Seen(Option<Box<Secret>>),
 }
 
-/// What is known when a plan is made.
+/// The facts that [`facts`] read for one reconcile.
 pub struct Facts {
-    /// The Cluster of the guest.
     pub cluster: Option<Arc<Cluster>>,
-    /// Where the guest's API server answers, once it does.
+    /// The URL of the workload cluster's API server, once its control plane is initialized.
     pub server: Option<String>,
-    /// What is in the account's namespace.
     pub children: Children,
-    /// What is in the guest.
     pub guest: GuestFacts,
 }
 
-/// The Cluster whose guest gets the token: the one that owns the WCPCluster, and says so.
+/// Returns the Cluster that gets the token. This Cluster owns the account's WCPCluster and references it.
 pub fn cluster(account: &ProviderServiceAccount, caches: &Caches) -> Option<Arc<Cluster>> {
     let wcp_cluster = beside(&caches.wcp_clusters, account, account.spec.r#ref.name.as_deref()?)?;
     let cluster = beside(&caches.clusters, account, upstream::owner(&*wcp_cluster, "Cluster")?)?;
     upstream::is_named_by_cluster(&wcp_cluster, &cluster).then_some(cluster)
 }
 
-/// Where the API server of a Cluster answers, once its control plane is initialised.
+/// Returns the URL of a Cluster's API server, once the control plane is initialized and the endpoint is valid.
 pub fn server_of(cluster: &Cluster) -> Option<String> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.as_deref().filter(|host| !host.is_empty())?;
@@ -68,8 +62,8 @@ pub fn server_of(cluster: &Cluster) -> Option<String> {
     upstream::is_control_plane_initialized(cluster).then(|| server(host, port))
 }
 
-/// Reads what the plan needs: Secrets and rights from the API server, which nobody watches, and the guest's Secret.
-/// Returns the guest, too, if it answers.
+/// Reads the facts for the plan: unwatched objects from the API server, and the workload cluster's Secret. Also returns the
+/// client for the workload cluster, if the cluster is reachable.
 pub async fn facts(
     account: &ProviderServiceAccount,
     cluster: Option<Arc<Cluster>>,
@@ -93,7 +87,7 @@ fn has_credentials(children: &Children) -> bool {
     current.is_some_and(|(token, of)| is_current(token, of) && Credentials::of(token).is_some())
 }
 
-/// What an account has in its own namespace.
+/// Reads an account's objects in its own namespace.
 pub async fn children(account: &ProviderServiceAccount, ctx: &Context) -> Result<Children, Error> {
     let name = account.name_any();
     Ok(Children {
@@ -132,7 +126,8 @@ async fn look_into(
     }
 }
 
-/// The guest's API server, with the credentials that Cluster API made; or why there are none.
+/// Returns a client for the workload cluster's API server, with credentials from Cluster API's kubeconfig Secret, or the reason
+/// why the Secret can't be used. `server` is the API server's URL.
 pub async fn connect(
     account: &ProviderServiceAccount,
     cluster: &str,

@@ -1,4 +1,4 @@
-//! The guest's API server, as an account needs it: [`kit::guest`], and the Secret that holds the account's token.
+//! Reads and writes the account's Secret in the workload cluster, through [`kit::guest`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use kube::core::Request;
 use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
 
-/// No call of a guest takes longer: a reconcile has time for every one of them.
+/// The timeout of one request. A reconcile sends up to four requests within its own deadline.
 pub const CALL: Duration = Duration::from_secs(10);
-/// The most bytes of a Secret that are read: it has at most one MiB, and base64 adds a third.
+/// The maximum size, in bytes, of a Secret that is read. A Secret is limited to 1 MiB, and base64 adds a third.
 const MAX_SECRET: usize = 2 << 20;
 const MANAGER: &str = "capw/account";
 
-/// A guest's API server.
+/// A client for a workload cluster's API server.
 pub struct Guest(guest::Guest);
 
-/// The annotation that says whose Secret it is.
+/// The annotation that identifies a Secret's account.
 struct Mark;
 
 impl Keys for Mark {
     const KEYS: &'static [&'static str] = &[annotation::PROVIDER_SERVICE_ACCOUNT];
 }
 
-/// What is read of a guest's Secret: what tells it from others, and what we put into it.
+/// The parts of a Secret that are read: its identity, and the keys that capw writes.
 #[derive(Deserialize)]
 struct FoundSecret {
     metadata: Metadata<Mark>,
@@ -71,7 +71,7 @@ impl From<FoundSecret> for Secret {
     }
 }
 
-/// Says of which request a refusal is.
+/// Adds the description of the request to the message of a refused request.
 fn named(what: &str, error: GuestError) -> GuestError {
     match error {
         GuestError::Refused(refusal) => {
@@ -90,7 +90,8 @@ fn secrets(namespace: &str) -> Request {
 }
 
 impl Guest {
-    /// The API server at `server` of a cluster, with the credentials of Cluster API's Secret; no request is sent yet.
+    /// Returns a client for the API server at URL `server`, with the credentials from Cluster API's kubeconfig Secret. Doesn't
+    /// send a request yet.
     pub async fn connect(
         namespace: &str,
         cluster: &str,
@@ -100,7 +101,7 @@ impl Guest {
         guest::Guest::connect(namespace, cluster, kubeconfig, server, CALL).await.map(Self)
     }
 
-    /// A Secret, if it is there: what tells whose it is, and what we put into it.
+    /// Reads a Secret, limited to its identity and the keys that capw writes.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, GuestError> {
         let request = secrets(namespace).get(name, &GetParams::default());
         let found = self.0.read_if_there::<FoundSecret>(request, MAX_SECRET).await;
@@ -108,8 +109,8 @@ impl Guest {
         Ok(found.map(Secret::from))
     }
 
-    /// Makes a Secret so: `live` is overwritten as it was read, and nothing if there was none. Its namespace is made
-    /// if it is missing.
+    /// Writes a Secret. With `live`, overwrites exactly that version. Otherwise creates the Secret, and the namespace if it
+    /// doesn't exist.
     pub async fn write(&self, secret: &Secret, live: Option<&Secret>) -> Result<(), GuestError> {
         let namespace = secret.namespace().unwrap_or_default();
         let written = match live {
@@ -153,7 +154,8 @@ impl Guest {
         }
     }
 
-    /// Deletes the Secret that holds the account's token, if there is one; true if it is gone now.
+    /// Deletes the Secret that contains the account's token. Returns true if this call deleted it. Secrets of other accounts
+    /// are kept.
     pub async fn remove(&self, account: &ProviderServiceAccount) -> Result<bool, GuestError> {
         let (namespace, name) = (&account.spec.target_namespace, &account.spec.target_secret_name);
         let Some(live) = self.secret(namespace, name).await?.filter(|live| is_of(live, account)) else {
@@ -172,12 +174,13 @@ impl Guest {
     }
 }
 
-/// What marks the guest's Secret of an account. No uid is in it: an account keeps its Secret when it moves.
+/// Returns the annotation value that identifies an account's Secret. The value doesn't contain a UID, so that an account keeps
+/// its Secret when the account is moved.
 pub fn mark(account: &ProviderServiceAccount) -> String {
     format!("{}/{}", account.namespace().unwrap_or_default(), account.name_any())
 }
 
-/// Whether the guest's Secret is that of the account.
+/// Returns true if the Secret belongs to the account.
 pub fn is_of(secret: &Secret, account: &ProviderServiceAccount) -> bool {
     secret.annotations().get(annotation::PROVIDER_SERVICE_ACCOUNT).is_some_and(|of| *of == mark(account))
 }

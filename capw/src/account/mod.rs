@@ -1,8 +1,9 @@
-//! ProviderServiceAccount: rights in the management cluster, and a token for them in the guest.
+//! ProviderServiceAccount: permissions in the management cluster, and a token with which programs in a workload cluster (guest)
+//! use these permissions.
 //!
-//! In the account's namespace there are a ServiceAccount, a Role with the account's rules, a RoleBinding, and a Secret
-//! for which Kubernetes makes a token. The token is copied into a Secret of the guest. Nobody watches Secrets, neither
-//! here nor there: both are looked at again every few minutes.
+//! The account's namespace contains a ServiceAccount, a Role with the account's rules, a RoleBinding, and a Secret in which
+//! Kubernetes creates a token. The token is copied into a Secret of the workload cluster. Secrets aren't watched in either
+//! cluster, so they are checked every few minutes.
 
 pub mod act;
 pub mod context;
@@ -35,9 +36,9 @@ use context::Context;
 use error::Error;
 use gather::server_of;
 
-/// How often the Secrets of an account are looked at that is as it should be.
+/// The interval between checks of a ready account's Secrets.
 const LOOKED_AT_AFTER: Duration = Duration::from_mins(2);
-/// Accounts at a time: those whose guests hang leave places for others.
+/// The maximum number of concurrent reconciles. It is large so that other accounts proceed while some workload clusters hang.
 const CONCURRENCY: usize = 32;
 
 /// Runs the controller until the program ends.
@@ -59,7 +60,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
         .await;
 }
 
-/// Brings one account and its token about.
+/// Reconciles one account and its token.
 async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> Result<Next, Error> {
     let cluster = gather::cluster(&account, &ctx.caches);
     if kit::is_moving(&*account) || upstream::is_paused(&*account, cluster.as_deref()) {
@@ -68,7 +69,7 @@ async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> R
     if account.meta().deletion_timestamp.is_some() {
         return delete::carry_out(&account, cluster.as_deref(), &ctx).await.map(|()| Next::OnChange);
     }
-    // A guest that goes needs no token any more.
+    // A workload cluster that is being deleted doesn't need a token.
     if cluster.as_ref().is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_some()) {
         return Ok(Next::OnChange);
     }
@@ -96,19 +97,19 @@ async fn bring_about(
     act::carry_out(account, plan, &facts, guest.as_ref(), ctx).await
 }
 
-/// Index key of the WCPCluster that an account is for.
+/// Returns the index key for the account's WCPCluster.
 pub fn of_wcp_cluster(account: &ProviderServiceAccount) -> Vec<String> {
     let cluster = account.spec.r#ref.name.as_deref();
     cluster.map(|cluster| key(account.meta().namespace.as_deref(), cluster)).into_iter().collect()
 }
 
-/// The WCPCluster that an account is for.
+/// Returns a reference to the account's WCPCluster.
 pub fn wcp_cluster_of(account: &ProviderServiceAccount) -> Option<ObjectRef<WCPCluster>> {
     let name = account.spec.r#ref.name.as_deref()?;
     Some(ObjectRef::new(name).within(&account.namespace().unwrap_or_default()))
 }
 
-/// The accounts of a WCPCluster whose spec or metadata changed.
+/// Returns the WCPCluster's accounts if the WCPCluster's spec or metadata changed, or the WCPCluster was deleted.
 fn of_changed_wcp_cluster(
     change: &Change<WCPCluster>,
     accounts: &Index<ProviderServiceAccount>,
@@ -119,7 +120,8 @@ fn of_changed_wcp_cluster(
     }
 }
 
-/// The accounts of a Cluster of which something changed that matters here.
+/// Returns the accounts of the Cluster's WCPCluster if the Cluster's API server URL, pause, deletion or UID changed. The URL is
+/// known once the control plane is initialized.
 fn of_changed_cluster(
     change: &Change<Cluster>,
     accounts: &Index<ProviderServiceAccount>,

@@ -1,4 +1,4 @@
-//! What an account needs in its own namespace and in the guest, given the facts. Pure.
+//! Plans an account's objects in its own namespace and in the workload cluster. Pure.
 
 use std::collections::BTreeMap;
 
@@ -20,27 +20,24 @@ use crate::upstream::{Claim, child, claim};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What of our own rights is never lent, by group: all resources where none is named. The API server itself refuses
-/// what we do not have.
+/// The resources that accounts can never use, by API group. An empty list means all resources. The API server already rejects
+/// permissions that capw doesn't have.
 const KEPT: [(&str, &[&str]); 3] =
     [("", &["secrets", "serviceaccounts"]), (RBAC, &[]), ("infrastructure.cluster.vmware.com", &[])];
 
-/// What is to be written; what is as it should be is not.
+/// The objects to write. Objects that already match the plan are left out.
 #[derive(PartialEq)]
 pub struct Plan {
-    /// Who has the rights.
     pub service_account: Option<ServiceAccount>,
-    /// The rights.
     pub role: Option<Role>,
-    /// Who has which.
     pub binding: Option<RoleBinding>,
-    /// The Secret for which Kubernetes makes a token.
+    /// The Secret in which Kubernetes creates a token.
     pub token: Option<Secret>,
-    /// The guest's Secret, if it is to be written; or why nobody knows.
+    /// The workload cluster's Secret if it must be written, or the reason why it can't be planned.
     pub in_guest: Result<Option<Box<Secret>>, Stop>,
 }
 
-/// Refuses what no account can be like.
+/// Rejects accounts with an invalid target or with rules for forbidden resources.
 pub fn check(account: &ProviderServiceAccount) -> Result<(), Stop> {
     check_target(account)?;
     match account.spec.rules.iter().find_map(kept_resource) {
@@ -51,7 +48,7 @@ pub fn check(account: &ProviderServiceAccount) -> Result<(), Stop> {
     }
 }
 
-/// Refuses what is no place in a guest of the account's namespace.
+/// Rejects a WCPCluster in another namespace, and invalid target names.
 pub fn check_target(account: &ProviderServiceAccount) -> Result<(), Stop> {
     let spec = &account.spec;
     let elsewhere =
@@ -73,7 +70,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && name.chars().all(plain) && !name.starts_with('.')
 }
 
-/// A resource that is never lent, with its group.
+/// Returns the first forbidden resource of a rule and its API group, formatted for a message.
 fn kept_resource(rule: &PolicyRule) -> Option<String> {
     let all = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
     let (groups, resources) = (all(&rule.api_groups), all(&rule.resources));
@@ -87,7 +84,7 @@ fn kept_resource(rule: &PolicyRule) -> Option<String> {
     Some(format!("{:?} of the API group {:?}", found.1, found.0))
 }
 
-/// What the account needs, given the facts.
+/// Plans an account's objects from the facts. The token Secret is only planned once the ServiceAccount exists.
 pub fn plan(account: &ProviderServiceAccount, facts: &Facts) -> Result<Plan, Stop> {
     let Some(cluster) = &facts.cluster else {
         return Err(Stop::Cluster(account.spec.r#ref.name.clone().unwrap_or_default()));
@@ -129,7 +126,7 @@ where
     }
 }
 
-/// The same of what is there: only the object that was seen is changed.
+/// Returns child metadata with the live object's UID, so that only this object is changed.
 fn changed(account: &ProviderServiceAccount, live: &impl Resource, cluster: &str) -> ObjectMeta {
     ObjectMeta { uid: live.uid(), ..child(account, account.name_any(), cluster) }
 }
@@ -165,8 +162,8 @@ fn planned_binding(
     Some(RoleBinding { metadata, role_ref, subjects })
 }
 
-/// It goes with its ServiceAccount, not with the account: `clusterctl move` takes every Secret below what it moves, and Kubernetes
-/// has none of this type for a ServiceAccount that is elsewhere.
+/// Builds the token Secret. Its owner is the ServiceAccount, not the account: `clusterctl move` moves all Secrets that a moved
+/// object owns, and Kubernetes deletes a token Secret if its ServiceAccount isn't in the same cluster.
 fn token_secret(account: &ProviderServiceAccount, service_account: &ServiceAccount, cluster: &str) -> Secret {
     let name = names::account_token_secret(&account.name_any());
     let mut metadata = child(account, name, cluster);
@@ -176,7 +173,7 @@ fn token_secret(account: &ProviderServiceAccount, service_account: &ServiceAccou
     Secret { metadata, type_: Some(TOKEN_TYPE.to_owned()), ..Secret::default() }
 }
 
-/// The guest's Secret, if it is not as it should be.
+/// Returns the workload cluster's Secret, if it must be written.
 fn in_guest(account: &ProviderServiceAccount, facts: &Facts) -> Result<Option<Box<Secret>>, Stop> {
     let Children { service_account, token, .. } = &facts.children;
     let current = token.as_ref().zip(service_account.as_ref()).filter(|(token, of)| is_current(token, of));

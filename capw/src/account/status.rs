@@ -1,4 +1,4 @@
-//! How an account is, and how all of a cluster are. Pure.
+//! Computes an account's status, and the summary of a cluster's accounts. Pure.
 
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus};
 use api::conditions::{TRUE, UNKNOWN, contract, wcp_cluster as words};
@@ -12,7 +12,7 @@ use super::error::Error;
 
 const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
 
-/// The status that says what came of a reconcile.
+/// Computes the status from the outcome. `Ready` is unknown while the account only waits, for example for the workload cluster.
 pub fn status(
     account: &ProviderServiceAccount,
     outcome: &Result<(), Error>,
@@ -22,7 +22,7 @@ pub fn status(
     let generation = account.meta().generation;
     let new = match outcome {
         Ok(()) => condition(TYPE, true, contract::READY, "", generation),
-        // A guest that is away for a moment, or not there yet: nobody knows better.
+        // The workload cluster may be unreachable for a moment, or not ready yet.
         Err(Error::Stopped(stop)) if stop.is_waiting() => unknown(stop.to_string(), generation),
         Err(error) => failed(error.to_string(), generation),
     };
@@ -33,7 +33,7 @@ pub fn status(
     }
 }
 
-/// The condition that sums up the accounts of a cluster; none if it has none.
+/// Returns the condition that summarizes the accounts of a cluster, or `None` if the cluster has no accounts.
 pub fn sum<'a>(
     accounts: impl IntoIterator<Item = &'a ProviderServiceAccount>,
     generation: Option<i64>,

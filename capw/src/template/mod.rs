@@ -1,4 +1,4 @@
-//! WCPMachineTemplate: tells an autoscaler that starts from no machine what one would have.
+//! WCPMachineTemplate: reports the capacity of its machines, so that an autoscaler can scale from zero.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use kube::ResourceExt;
 
 use crate::caches::Caches;
 
-/// OVF property of a node image: its architecture.
+/// The OVF property that contains a node image's architecture.
 const OS_ARCH: &str = "vmware-system.tkr.os-arch";
-/// OVF property of a node image: its operating system's kind.
+/// The OVF property that contains a node image's operating system type.
 const OS_TYPE: &str = "vmware-system.tkr.os-type";
 
 struct Context {
@@ -21,7 +21,7 @@ struct Context {
     api: Api,
 }
 
-/// The API server refused the status.
+/// The API server rejected the status.
 #[derive(Debug, thiserror::Error)]
 #[error("status of the WCPMachineTemplate: {}", kit::api_error::message(.0))]
 struct Error(#[from] kube::Error);
@@ -59,7 +59,8 @@ async fn reconcile(template: Arc<WCPMachineTemplate>, ctx: Arc<Context>) -> Resu
     Ok(Next::OnChange)
 }
 
-/// What a machine of this class and image has; empty where they are not known.
+/// Returns the class's capacity and the image's node info. Unknown capacities are left out. Images without OVF properties count
+/// as amd64 Linux.
 fn status(
     class: Option<&VirtualMachineClass>,
     image: Option<&VirtualMachineImage>,

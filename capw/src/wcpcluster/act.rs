@@ -1,4 +1,4 @@
-//! Every write of a WCPCluster's reconcile, except status and deletion.
+//! All writes of a WCPCluster reconcile, except status and deletion.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,46 +21,44 @@ use super::plan::{Front, Plan, claimed_address, endpoint, endpoint_use, load_bal
 use crate::error::Error;
 use crate::virtual_router::virtual_router;
 
-/// What a reconcile came to.
+/// The outcome of a reconcile.
 pub enum Done {
-    /// Nobody may act.
+    /// The WCPCluster is paused, or it changed before the endpoint was persisted.
     Nothing,
-    /// Every step was tried; each says how it went.
+    /// All steps were attempted.
     Tried(Box<StepResults>),
-    /// The WCPCluster itself is gone.
+    /// The finalizer was removed.
     Gone,
 }
 
-/// How each step went: one that fails does not keep the others from their turn.
+/// The result of each step. A failed step doesn't prevent the other steps.
 pub struct StepResults {
-    /// Where the machines lie in vCenter.
     pub policy: Result<Arc<VirtualMachineSetResourcePolicy>, Error>,
-    /// The machines' own network, where they have one.
+    /// The cluster's own network, if it has one.
     pub network: Option<Result<Arc<VirtualNetwork>, Error>>,
-    /// What is in front of the API servers.
+    /// The load balancer or virtual IP for the API servers.
     pub front: FrontResult,
-    /// Where the API server answers, once that is known and persisted.
+    /// The control plane endpoint, once it is known and persisted.
     pub endpoint: Result<Option<ApiEndpoint>, Error>,
 }
 
-/// What became of what is in front of the API servers.
+/// The result for the load balancer or virtual IP.
 pub enum FrontResult {
-    /// The load balancer's service.
     LoadBalancer(Result<Arc<VirtualMachineService>, Error>),
-    /// The claim of an address, and what an IPAM provider answered.
+    /// The claim, and the address that an IPAM provider assigned.
     VirtualIp(Result<Arc<IpAddressClaim>, Error>, Option<Arc<IpAddress>>),
-    /// Another machine uses the address that an IPAM provider gave.
+    /// Another machine uses the assigned address.
     InUse(OccupiedAddress),
-    /// The VM operator has not answered yet whether a VM in vCenter has this address.
+    /// The VM operator hasn't reported yet whether a VM in vCenter has this address.
     Unchecked(IpAddr),
-    /// Somebody gave the endpoint.
+    /// The user set the endpoint.
     Given,
-    /// There is no endpoint to be had.
+    /// The endpoint isn't set, and a pool isn't configured.
     Missing,
 }
 
 impl FrontResult {
-    /// Where it answers, as soon as that is known.
+    /// Returns the host of the endpoint, once it is known.
     fn host(&self) -> Option<&str> {
         match self {
             Self::LoadBalancer(service) => service.as_deref().ok().and_then(load_balancer_address),
@@ -79,14 +77,15 @@ impl FrontResult {
 }
 
 impl StepResults {
-    /// The first step that failed.
+    /// Returns the error of the first failed step.
     pub fn failure(self) -> Option<Error> {
         let Self { policy, network, front, endpoint } = self;
         policy.err().or(network.and_then(Result::err)).or(front.failure()).or(endpoint.err())
     }
 }
 
-/// Carries the plan out, the finalizer first; `cluster` is then as it was written.
+/// Writes the virtual router number and the finalizer, then carries out the plan. Sets `cluster` to the version that was
+/// written.
 pub async fn carry_out(
     cluster: &mut Arc<WCPCluster>,
     plan: Plan,
@@ -117,8 +116,9 @@ pub async fn carry_out(
     Ok(Done::Tried(Box::new(StepResults { policy, network, front, endpoint })))
 }
 
-/// Writes the number of the cluster's virtual router, where it has none yet, or where a VM in vCenter has it and the cluster has no endpoint
-/// yet. It comes before the finalizer: a cluster that has the finalizer and no number has nodes from before there were numbers.
+/// Draws and writes the cluster's virtual router number if the cluster doesn't have one yet, or if a VM in vCenter uses the
+/// number and the cluster doesn't have an endpoint yet. The number is written before the finalizer: a cluster with a finalizer
+/// but without a number already has nodes, which derived the number from the control plane address.
 async fn keep_virtual_router(
     cluster: &mut Arc<WCPCluster>,
     facts: &Facts,
@@ -145,7 +145,7 @@ async fn carry_out_front(front: &Front, facts: &Facts, ctx: &Context) -> FrontRe
             FrontResult::LoadBalancer(apply(&**service, facts.service.as_ref(), ctx).await)
         }
         Front::VirtualIp(claim) => {
-            // The claim that follows one whose address is in use is new, and has no address yet.
+            // The plan may contain the next claim, which doesn't exist yet and therefore has no address.
             let name = claim.name_any();
             let live = facts.address_claim.as_ref().filter(|live| live.name_any() == name);
             let address = facts.address.clone().filter(|address| address.spec.claim_ref.name == name);
@@ -167,7 +167,7 @@ where
     Ok(Arc::clone(applied.object()))
 }
 
-/// The endpoint is written once, and never again: every kubeconfig and every node holds it.
+/// Persists the endpoint. A known endpoint never changes, because every kubeconfig and node contains it.
 async fn persist_endpoint(
     cluster: &mut Arc<WCPCluster>,
     owner: Option<&Cluster>,
@@ -197,7 +197,7 @@ mod tests {
     use crate::wcpcluster::gather::tests::context;
     use crate::wcpcluster::plan::plan;
 
-    /// The writes of one reconcile to a WCPCluster, in order.
+    /// Returns the requests that one reconcile sends to change a WCPCluster, in order.
     async fn written(cluster: WCPCluster) -> Vec<String> {
         let sent = Arc::<Mutex<Vec<String>>>::default();
         let started = Runtime::detached(answering_client(&sent, 200, json!(cluster)));
@@ -206,7 +206,8 @@ mod tests {
         let facts = Facts { cluster: owner, ..facts(&cluster, &ctx).expect("facts") };
         let plan = plan(&cluster, &facts).unwrap();
         let mut cluster = Arc::new(cluster);
-        // The fake server answers every request with the cluster, so later steps fail; the cluster is written before them.
+        // The fake server responds to every request with the cluster. Later steps therefore fail, but only after the writes to
+        // the cluster.
         let _ = carry_out(&mut cluster, plan, &facts, &ctx).await;
         let sent = sent.lock().unwrap().clone();
         started.shutdown.cancel();

@@ -1,5 +1,5 @@
-//! The state of the address pool that an IPAddressClaim waits for. Cluster API's in-cluster IPAM provider sets no condition on a claim
-//! that it cannot fulfil, so capw reads the reason from the pool.
+//! The state of the pool that an IPAddressClaim waits for. The in-cluster IPAM provider of Cluster API doesn't set a condition
+//! on a claim that it can't fulfill, so capw reads the reason from the pool.
 
 use api::capi::{IPAM_GROUP, IpAddressClaim};
 use api::capw::WCPCluster;
@@ -13,26 +13,25 @@ use kube::{Resource, ResourceExt};
 
 use crate::caches::Caches;
 
-/// The state of an address pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolState {
-    /// It has free addresses, or it is not a pool of the in-cluster provider.
+    /// The pool has free addresses, or belongs to another IPAM provider.
     #[default]
     Usable,
-    /// The API server does not serve its kind.
+    /// The API server doesn't serve the kind.
     NotServed,
-    /// There is no such pool.
+    /// The pool doesn't exist.
     Missing,
-    /// The provider has not read it.
+    /// The provider hasn't set the pool's status.
     NotRead,
-    /// No address is free.
+    /// All addresses are in use.
     Full {
         /// The number of addresses in use.
         used: i64,
     },
 }
 
-/// The state of the pool that a claim names.
+/// Returns the state of the claim's pool.
 pub fn state(claim: &IpAddressClaim, caches: &Caches) -> PoolState {
     let pool = &claim.spec.pool_ref;
     let namespace = claim.namespace();
@@ -64,7 +63,7 @@ fn state_in<K: Watchable>(
     }
 }
 
-/// Index keys of the pool from which a claim waits for an address.
+/// Returns the index key for the pool that a claim waits for, or an empty list if the claim already has an address.
 pub fn awaited(claim: &IpAddressClaim) -> Vec<String> {
     let has_address = claim.status.as_ref().is_some_and(|status| status.address_ref.is_some());
     let pool = &claim.spec.pool_ref;
@@ -73,7 +72,7 @@ pub fn awaited(claim: &IpAddressClaim) -> Vec<String> {
     if has_address { Vec::new() } else { vec![of_pool(&pool.kind, namespace.as_deref(), &pool.name)] }
 }
 
-/// The WCPClusters whose claims wait for an address from this pool.
+/// Returns the WCPClusters whose claims wait for an address from this pool.
 pub fn waiting<K: Resource<DynamicType = ()>>(
     pool: &K,
     claims: &Index<IpAddressClaim>,

@@ -1,4 +1,4 @@
-//! What a reconcile works with.
+//! The dependencies of a WCPCluster reconcile.
 
 use std::sync::Arc;
 
@@ -14,28 +14,23 @@ use crate::caches::Caches;
 use crate::network::NetworkFlags;
 use crate::virtual_router::Draws;
 
-/// What a reconcile works with.
+/// The dependencies of a reconcile.
 pub struct Context {
-    /// What is watched.
     pub(super) caches: Arc<Caches>,
-    /// WCPMachines by Cluster.
     pub(super) machines: Index<WCPMachine>,
-    /// Virtual machines by Cluster.
+    /// VirtualMachines by Cluster.
     pub(super) vms: Index<VirtualMachine>,
-    /// Accounts by WCPCluster.
+    /// ProviderServiceAccounts by WCPCluster.
     pub(super) accounts: Index<ProviderServiceAccount>,
-    /// Zones by namespace.
     pub(super) zones: Index<Zone>,
-    /// Zones with what each namespace has there, by namespace.
+    /// AvailabilityZones by namespace.
     pub(super) availability_zones: Index<AvailabilityZone>,
-    /// What new clusters are connected to.
+    /// The network settings for new clusters.
     pub(super) network: NetworkFlags,
-    /// Which virtual router was drawn for whom.
+    /// The virtual router numbers that this process drew.
     pub(super) draws: Draws,
-    /// The addresses that answered before their clusters had nodes.
+    /// The claimed addresses at which another machine answered before the cluster had nodes.
     pub(super) occupied: Occupied,
-    /// Writes to the API server.
     pub(super) api: Api,
-    /// Publishes events.
     pub(super) events: Events,
 }

@@ -1,4 +1,4 @@
-//! The end of a WCPCluster: after its machines, what they shared; the finalizer when all of it is gone.
+//! Deletes a WCPCluster: waits until its machines are gone, then deletes the shared objects, then removes the finalizer.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::gather::Facts;
 use crate::error::{Error, Waiting};
 use crate::upstream::is_controlled;
 
-/// One step towards the end; waits while something is still there.
+/// Carries out the next deletion step. Returns an error while objects still exist.
 pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
     if !cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER) {
         return Ok(Done::Gone);
@@ -37,7 +37,8 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
     Ok(Done::Gone)
 }
 
-/// Deletes a child that is there and controlled by this very WCPCluster; names it then.
+/// Deletes a child that this WCPCluster controls, and returns the child as `Kind namespace/name`. Returns `None` for any other
+/// child.
 async fn delete_child<K: Watchable>(
     cluster: &WCPCluster,
     child: Option<&Arc<K>>,

@@ -1,13 +1,14 @@
-//! The failure domains of a cluster: the vSphere zones that its namespace may use. Pure.
+//! A cluster's failure domains: the vSphere zones that its namespace may use. Pure.
 
 use std::sync::Arc;
 
 use api::capw::FailureDomain;
 use api::topology::{AvailabilityZone, Zone, zones_of};
 
-/// The zones in which the namespace has a folder and a pool, by name: its own Zones, and AvailabilityZones that name it.
+/// Returns the zones in which the namespace has a folder and a resource pool. The zones are read from the namespace's Zones
+/// (`own`) and from the cluster-scoped AvailabilityZones (`wide`).
 ///
-/// Control planes may be in each of them. There are none where vSphere has no zones.
+/// Control plane nodes can run in each of these zones. The list is empty if vSphere doesn't have zones.
 pub fn failure_domains(
     namespace: &str,
     own: &[Arc<Zone>],

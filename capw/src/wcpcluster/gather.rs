@@ -1,4 +1,4 @@
-//! Every read of a WCPCluster's reconcile.
+//! All reads of a WCPCluster reconcile, except [`super::look`].
 
 use std::sync::Arc;
 
@@ -20,43 +20,41 @@ use crate::error::Error;
 use crate::network::NetworkFlags;
 use crate::upstream::{self, beside, is_controlled};
 
-/// What is known when a plan is made.
+/// The facts that [`facts`] read for one reconcile.
 pub struct Facts {
-    /// The Cluster that owns the WCPCluster.
+    /// The Cluster that owns the WCPCluster and references it.
     pub cluster: Option<Arc<Cluster>>,
-    /// Name of the Cluster, after which everything of ours is named.
+    /// The Cluster name, from which child names derive.
     pub name: String,
-    /// Where the machines are to lie.
     pub policy: Option<Arc<VirtualMachineSetResourcePolicy>>,
-    /// The machines' network.
     pub network: Option<Arc<VirtualNetwork>>,
-    /// What is in front of the API servers.
+    /// The load balancer for the API servers.
     pub service: Option<Arc<VirtualMachineService>>,
-    /// The claim of the address at which the API servers answer.
+    /// The claim for the control plane address.
     pub address_claim: Option<Arc<IpAddressClaim>>,
-    /// The cluster's earlier claims: other machines use their addresses, which stay claimed.
+    /// Earlier claims, whose addresses other machines use. The claims are kept, so that the addresses stay allocated.
     pub former_claims: Vec<Arc<IpAddressClaim>>,
-    /// The name of the claim that follows, while the cluster may make another.
+    /// The name for the next claim, unless the cluster has reached [`MAX_CLAIMS`].
     pub next_claim: Option<String>,
-    /// The claimed address, if others use it although the cluster has no node yet.
+    /// The claimed address, if another machine uses it although the cluster doesn't have a node yet.
     pub occupied: Option<OccupiedAddress>,
-    /// What an IPAM provider answered to it.
+    /// The address that an IPAM provider assigned to the claim.
     pub address: Option<Arc<IpAddress>>,
-    /// How the pool is that the claim names.
+    /// The state of the claim's pool.
     pub pool: PoolState,
-    /// What new clusters are connected to.
+    /// The network settings for new clusters.
     pub flags: NetworkFlags,
-    /// The WCPMachines of the cluster and their virtual machines, as `Kind namespace/name`.
+    /// The cluster's WCPMachines and their VirtualMachines, as `Kind namespace/name`.
     pub machines: Vec<String>,
-    /// The accounts of programs in the guest.
+    /// The cluster's ProviderServiceAccounts.
     pub accounts: Vec<Arc<ProviderServiceAccount>>,
-    /// Where machines can be placed.
+    /// The zones where machines can be placed.
     pub failure_domains: Vec<FailureDomain>,
-    /// Nobody may act on the WCPCluster.
+    /// True if the WCPCluster or its Cluster is paused.
     pub paused: bool,
 }
 
-/// Reads what the plan needs, all of it from caches.
+/// Reads the facts for the plan from the caches. Fails if a cache doesn't contain capw's last write yet.
 pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     let owner = upstream::owner(wcp_cluster, "Cluster").map(str::to_owned);
     let cluster = owner
@@ -68,7 +66,7 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
         .unwrap_or_else(|| wcp_cluster.name_any());
     let namespace = wcp_cluster.meta().namespace.as_deref();
     let of_cluster = key(namespace, &name);
-    // A label is anybody's word: a machine of ours has a WCPMachine that controls it.
+    // Users can set the label too. A WCPMachine controls every VirtualMachine that capw created.
     let mut vms = ctx.vms.objects(&of_cluster);
     vms.retain(|vm| controller_of::<WCPMachine, VirtualMachine>(vm).is_some());
     let machines = ctx.machines.objects(&of_cluster);
@@ -113,8 +111,8 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     })
 }
 
-/// The claims of control plane addresses that the cluster has made, each with the number of earlier ones. An object of another owner
-/// counts only under the name of the first claim, which every cluster needs.
+/// Returns the cluster's control plane address claims with their indexes, in order. A claim of another owner is included only
+/// if it has the name of the first claim, which every cluster needs.
 fn address_claims(
     cluster: &WCPCluster,
     name: &str,
@@ -148,7 +146,7 @@ pub(super) mod tests {
     use crate::virtual_router::Draws;
     use crate::wcpcluster::occupied::Occupied;
 
-    /// The context of a reconcile whose caches contain only these virtual machines.
+    /// Returns a context whose caches contain only these VirtualMachines.
     pub fn context(started: &Runtime, vms: Vec<VirtualMachine>) -> Context {
         let (clusters, vms) = (no_caches(), Cache::filled(vms));
         let in_namespace = |namespace: Option<String>, name: Option<&String>| {

@@ -8,7 +8,8 @@ use super::gather::Facts;
 use super::occupied::{Occupied, OccupiedAddress, Sign};
 use super::plan::{endpoint_use, unsettled_address};
 
-/// Returns the claimed address of a cluster that can still get another one if a VM in vCenter has it, or if it answers.
+/// Returns the claimed address if a VM in vCenter has this address or the address answers. Returns `None` if the cluster can't
+/// get another address anymore.
 pub async fn look(cluster: &WCPCluster, facts: &Facts, occupied: &Occupied) -> Option<OccupiedAddress> {
     let address = unsettled_address(cluster, facts)?;
     let claim = facts.address_claim.as_deref()?;
@@ -31,7 +32,7 @@ mod tests {
     use crate::fixtures::{cluster, cluster_facts, on_port_groups, wcp_cluster};
     use crate::wcpcluster::plan::{Front, plan};
 
-    /// The facts of a cluster whose first claim has this address.
+    /// Returns the facts for a cluster whose first claim received this address.
     fn claimed(address: &str) -> Facts {
         let mut owner = cluster();
         (owner.spec.control_plane_endpoint, owner.status) = (None, None);
@@ -48,7 +49,7 @@ mod tests {
         answered(facts, address, None)
     }
 
-    /// The facts once the VM operator has answered which VM has this address.
+    /// Returns the facts after the VM operator has reported which VM has this address.
     fn answered(facts: Facts, address: &str, used_by: Option<&str>) -> Facts {
         let mut policy = plan(&wcp_cluster(), &facts).unwrap().policy;
         let answer = ControlPlaneEndpointStatus {

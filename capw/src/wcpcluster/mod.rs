@@ -1,4 +1,4 @@
-//! WCPCluster: the network, the place and the endpoint that a cluster's machines share.
+//! WCPCluster: the network, resource policy and control plane endpoint that a cluster's machines share.
 
 pub mod act;
 pub mod address_pool;
@@ -88,7 +88,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
         .await;
 }
 
-/// Brings a cluster's network, place and endpoint about.
+/// Reconciles one WCPCluster: its network, resource policy and endpoint.
 async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     if kit::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
         return Ok(Next::OnChange);
@@ -111,7 +111,7 @@ async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Ne
     report(&cluster, &facts, outcome, &ctx).await
 }
 
-/// Writes the status, publishes what changed, and returns the outcome.
+/// Writes the status, publishes events for changes, and returns the outcome.
 async fn report(
     cluster: &WCPCluster,
     facts: &Facts,
@@ -138,13 +138,13 @@ async fn report(
     }
 }
 
-/// Index key of the Cluster that an object is labelled with.
+/// Returns the index key for the Cluster that this label of the object names.
 fn of_cluster<K: Resource>(object: &K, label: &str) -> Vec<String> {
     let cluster = object.labels().get(label);
     cluster.map(|cluster| key(object.meta().namespace.as_deref(), cluster)).into_iter().collect()
 }
 
-/// The WCPCluster of a Cluster whose spec or metadata changed.
+/// Returns the Cluster's WCPCluster if the Cluster's spec or metadata changed.
 fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
     let Some(cluster) = &change.new else { return Vec::new() };
     let Some(reference) = &cluster.spec.infrastructure_ref else { return Vec::new() };
@@ -154,7 +154,7 @@ fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
     vec![ObjectRef::new(&reference.name).within(&cluster.namespace().unwrap_or_default())]
 }
 
-/// The WCPCluster whose account came, went, or is in another state.
+/// Returns the account's WCPCluster if the account was created or deleted, or its conditions changed.
 fn of_changed_account(change: &Change<ProviderServiceAccount>) -> Option<ObjectRef<WCPCluster>> {
     let state =
         |account: &Arc<ProviderServiceAccount>| account.status.clone().map(|status| status.conditions);
@@ -164,7 +164,7 @@ fn of_changed_account(change: &Change<ProviderServiceAccount>) -> Option<ObjectR
     account::wcp_cluster_of(change.sides().last()?)
 }
 
-/// The WCPCluster whose claim an address answers.
+/// Returns the WCPCluster whose claim received this address.
 fn of_address(change: &Change<IpAddress>, claims: &Cache<IpAddressClaim>) -> Option<ObjectRef<WCPCluster>> {
     let address = change.new.as_ref().or(change.old.as_ref())?;
     let namespace = address.namespace()?;
@@ -172,7 +172,7 @@ fn of_address(change: &Change<IpAddress>, claims: &Cache<IpAddressClaim>) -> Opt
     controller_of(&*claim)
 }
 
-/// The WCPCluster that may be waiting for this object to be gone from its Cluster.
+/// Returns the WCPCluster that may wait for this object's deletion, if the object was deleted or its cluster label changed.
 fn of_gone<K: Resource>(
     change: &Change<K>,
     label: &str,
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// A cache that holds the fixture's Cluster, whose WCPCluster bears another name.
+    /// Returns a cache with the fixture's Cluster, whose WCPCluster has a different name.
     fn clusters() -> Cache<Cluster> {
         let mut cluster = fixtures::cluster();
         cluster.spec.infrastructure_ref.as_mut().unwrap().name = "test-cluster-x7k2p".into();

@@ -1,5 +1,5 @@
-//! Addresses that others use although the clusters that claimed them have no nodes yet: two management clusters may have the same address
-//! pool, and neither knows what the other assigned.
+//! Detects claimed addresses that other machines already use. Two management clusters can share an address pool without knowing
+//! about each other's assignments.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,34 +11,33 @@ use api::names::API_SERVER_PORT;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// The maximum number of addresses that a cluster claims, one after another.
+/// The maximum number of addresses that a cluster claims, one after the other.
 pub const MAX_CLAIMS: usize = 8;
-/// The time between two looks at an address that answers.
+/// The interval between checks while an address is in use.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The time that an address has to answer.
+/// The timeout of the connection attempt to the address.
 const WITHIN: Duration = Duration::from_millis(500);
-/// An address that answers for so long is left to its user. The VMs of a cluster that was just deleted answer for a moment.
+/// The time for which an address must answer before it counts as taken. The VMs of a deleted cluster may still answer for a
+/// moment.
 const LASTING: Duration = Duration::from_secs(12);
 
-/// How capw knows that an address is in use.
+/// The evidence that an address is in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// It answers.
+    /// The address answers.
     Answer,
-    /// This VM in vCenter has it as its control plane endpoint, and may be switched off.
+    /// This VM in vCenter has the address as its control plane endpoint. The VM may be powered off.
     Vm(String),
 }
 
-/// An address that others use before the cluster that claimed it has a node.
+/// An address that another machine uses before the cluster that claimed the address has a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OccupiedAddress {
-    /// The address.
     pub address: IpAddr,
-    /// Its claim, as `IPAddressClaim namespace/name`.
+    /// The claim, as `IPAddressClaim namespace/name`.
     pub claim: String,
-    /// The sign of its use.
     pub sign: Sign,
-    /// It is in use for so long that the cluster claims another.
+    /// True if the address has been in use for so long that the cluster claims another one.
     pub is_lasting: bool,
 }
 
@@ -58,19 +57,21 @@ impl fmt::Display for OccupiedAddress {
     }
 }
 
-/// Since when each address has answered, by the claim's uid.
+/// The time of the first answer from each address that still answers, by claim UID.
 #[derive(Default)]
 pub struct Occupied(Mutex<HashMap<String, Instant>>);
 
 impl Occupied {
-    /// Connects to an address. Returns it if it answers. `uid` and `claim` identify its claim.
+    /// Connects to the address, and returns the address if it answers. `uid` and `claim` are the UID and name of the address's
+    /// claim.
     pub async fn look(&self, address: IpAddr, uid: &str, claim: String) -> Option<OccupiedAddress> {
         let answers = answers(SocketAddr::new(address, u16::try_from(API_SERVER_PORT).ok()?)).await;
         let since = self.record(uid, answers)?;
         Some(OccupiedAddress { address, claim, sign: Sign::Answer, is_lasting: since.elapsed() >= LASTING })
     }
 
-    /// Records whether a claim's address answers now. Returns since when it has.
+    /// Records whether the address of the claim with this UID answers, and returns the time of the first answer, or `None`
+    /// without an answer.
     fn record(&self, claim: &str, answers: bool) -> Option<Instant> {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !answers {

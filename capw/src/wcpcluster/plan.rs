@@ -1,4 +1,4 @@
-//! What a WCPCluster needs: a resource policy, a network, a load balancer, and to know its endpoint. Pure.
+//! Plans a WCPCluster's objects: a resource policy, a network, and a load balancer or an address claim. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,43 +21,40 @@ use crate::error::{Error, InvalidInput, Waiting};
 use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
 use crate::upstream::{self, Claim, child, claim};
 
-/// What to do about an object whose name the cluster needs.
+/// The remedy if an object that has a required name belongs to another owner.
 const NAME_ADVICE: &str = "Rename or delete it, or give the cluster another name";
 
 /// The objects that a cluster's machines share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Where the machines lie in vCenter.
+    /// The folder, resource pool and cluster modules in vCenter.
     pub policy: VirtualMachineSetResourcePolicy,
-    /// The machines' own network, where they have one.
+    /// The cluster's own network, if it has one.
     pub network: Option<VirtualNetwork>,
-    /// What is in front of the API servers.
+    /// The load balancer or virtual IP for the API servers.
     pub front: Front,
 }
 
-/// What is in front of the API servers.
+/// The load balancer or virtual IP for a cluster's API servers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Front {
-    /// A load balancer.
     LoadBalancer(Box<VirtualMachineService>),
-    /// An address of a pool, which the control plane nodes hold.
+    /// A pool address that the control plane nodes hold.
     VirtualIp(Box<IpAddressClaim>),
-    /// An address of a pool that another machine uses.
+    /// A pool address that another machine uses.
     InUse(OccupiedAddress),
-    /// An address of a pool for which the VM operator has not answered yet whether a VM in vCenter has it.
+    /// A pool address that may be in use: the VM operator hasn't reported yet whether a VM in vCenter has the address.
     Unchecked(IpAddr),
-    /// The endpoint that somebody gave.
+    /// The user set the endpoint.
     Given,
-    /// Nothing: nobody gave an endpoint, and there is no pool.
+    /// The endpoint isn't set, and a pool isn't configured.
     Missing,
 }
 
-/// Why there is no plan.
+/// The reasons why a plan can't be computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// The user must act.
     Invalid(InvalidInput),
-    /// Something else must happen first.
     Waiting(Waiting),
 }
 
@@ -70,14 +67,14 @@ impl From<Stop> for Error {
     }
 }
 
-/// What the cluster needs, given the facts.
+/// Plans a WCPCluster's objects from the facts.
 pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     let Some(owner) = facts.cluster.as_deref() else {
         return Err(Stop::Waiting(Waiting::OwnerCluster));
     };
     let name = &facts.name;
-    // `clusterctl move` removes machines and policy before the WCPCluster. If it stops in between and the Cluster is resumed, a new
-    // policy would get a folder, a resource pool and cluster modules in vCenter.
+    // `clusterctl move` deletes the machines and the policy before the WCPCluster. If the move stops in between and the Cluster
+    // is resumed, a new policy would create a folder, a resource pool and cluster modules in vCenter.
     let was_running =
         upstream::infrastructure_provisioned(owner) && upstream::is_control_plane_initialized(owner);
     if was_running && facts.policy.is_none() && facts.machines.is_empty() {
@@ -91,11 +88,11 @@ pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     })
 }
 
-/// The endpoint that is given: the one in the spec, else the Cluster's.
+/// Returns the endpoint from the WCPCluster spec, or otherwise from the Cluster spec.
 pub fn given_endpoint(wcp_cluster: &WCPCluster, cluster: Option<&Cluster>) -> Option<ApiEndpoint> {
     let given = wcp_cluster.spec.control_plane_endpoint.clone().filter(|endpoint| !endpoint.host.is_empty());
     given.or_else(|| {
-        // The user's word: Cluster API keeps it, whatever we find out, and builds every kubeconfig on it.
+        // Cluster API keeps an endpoint that the user set, and uses it in every kubeconfig.
         let given = cluster?.spec.control_plane_endpoint.as_ref()?;
         let host = given.host.clone().filter(|host| !host.is_empty())?;
         let port = given.port.filter(|port| *port > 0).unwrap_or(names::API_SERVER_PORT);
@@ -103,7 +100,7 @@ pub fn given_endpoint(wcp_cluster: &WCPCluster, cluster: Option<&Cluster>) -> Op
     })
 }
 
-/// The endpoint, as soon as it is known: the one that is given, else this host.
+/// Returns the given endpoint, or otherwise `host` with the API server port.
 pub fn endpoint(
     wcp_cluster: &WCPCluster,
     cluster: Option<&Cluster>,
@@ -113,22 +110,23 @@ pub fn endpoint(
     given_endpoint(wcp_cluster, cluster).or_else(found)
 }
 
-/// The load balancer's address, as soon as it has one.
+/// Returns the load balancer's address, once the service's status contains an address.
 pub fn load_balancer_address(service: &VirtualMachineService) -> Option<&str> {
     let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.first()?;
     ingress.ip.as_deref().or(ingress.hostname.as_deref()).filter(|host| !host.is_empty())
 }
 
-/// The address that an IPAM provider gave; `None` where it is none that nodes can be reached at.
+/// Returns the address that an IPAM provider assigned, or `None` if nodes can't be reached at this address.
 pub fn claimed_address(address: &IpAddress) -> Option<&str> {
     let text = address.spec.address.as_str();
     let parsed: IpAddr = text.parse().ok()?;
     (!parsed.is_unspecified() && !parsed.is_multicast()).then_some(text)
 }
 
-/// The claimed address of a cluster that has neither an endpoint nor machines: it can still get another one.
+/// Returns the claimed address of a cluster that can still get another address. Such a cluster doesn't have an endpoint or
+/// machines, its control plane isn't initialized, and it is neither paused nor being deleted.
 ///
-/// An endpoint is never changed once it is known, so that all other clusters are left alone.
+/// Other clusters return `None`: once an endpoint is known, it never changes.
 pub fn unsettled_address(cluster: &WCPCluster, facts: &Facts) -> Option<IpAddr> {
     let address = claimed_address(facts.address.as_deref()?)?.parse().ok();
     let owner = facts.cluster.as_deref();
@@ -140,14 +138,16 @@ pub fn unsettled_address(cluster: &WCPCluster, facts: &Facts) -> Option<IpAddr> 
     address.filter(|_| is_new)
 }
 
-/// The VM operator's answer for the address of a cluster that can still get another one: who has it, and which virtual routers there are.
+/// Returns the VM operator's lookup result for the unsettled address: the VM that has the address, and the virtual router
+/// numbers in use.
 pub fn endpoint_use<'a>(cluster: &WCPCluster, facts: &'a Facts) -> Option<&'a ControlPlaneEndpointStatus> {
     let asked = unsettled_address(cluster, facts)?.to_string();
     let answer = facts.policy.as_deref()?.status.as_ref()?.control_plane_endpoint.as_ref()?;
     (answer.host == asked).then_some(answer)
 }
 
-/// Whose a child is. One without an owner is ours if it says that it belongs to our cluster.
+/// Returns whether a child belongs to the WCPCluster. A child without a controller belongs to it if the child's cluster label
+/// is `name`.
 pub fn whose<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Claim
 where
     C: kube::Resource<DynamicType = ()>,
@@ -170,9 +170,9 @@ where
     }
 }
 
-/// The policy, which also asks for the VMs that have the address `asked`.
+/// Builds the resource policy. With `asked`, an annotation asks the VM operator for VMs that have this address.
 fn policy(cluster: &WCPCluster, name: &str, asked: Option<IpAddr>) -> VirtualMachineSetResourcePolicy {
-    // The policy can't be changed once it is made, so it says in full what the original's says: 0 means none.
+    // A policy is immutable, so set all fields that the original sets. 0 means no limit or reservation.
     let none = || Some(ResourceSpec { cpu: Some("0".into()), memory: Some("0".into()) });
     let groups = [names::CONTROL_PLANE_GROUP.to_owned(), names::worker_group(name)];
     let mut metadata = child(cluster, names::resource_policy(name), name);
@@ -193,15 +193,16 @@ fn policy(cluster: &WCPCluster, name: &str, asked: Option<IpAddr>) -> VirtualMac
     }
 }
 
-/// The machines' own network: where NSX is, and of a cluster that has one already.
+/// Returns the cluster's own network, if it needs one. New clusters need their own network with NSX, and existing clusters keep
+/// theirs.
 fn network(cluster: &WCPCluster, facts: &Facts) -> Result<Option<VirtualNetwork>, Stop> {
     let (name, there) = (&facts.name, facts.network.as_deref());
     let nsx = facts.flags.network_provider == NetworkProvider::Nsx;
     if !nsx && (there.is_none() || whose(cluster, there, name) == Claim::Taken) {
         return Ok(None);
     }
-    // Machines on a port group do not move to another network because new clusters are on NSX. A cluster that is new
-    // itself may have been given its endpoint, and has no finalizer of ours yet.
+    // Existing machines stay on their port group when NSX is enabled for new clusters. The endpoint alone doesn't identify an
+    // existing cluster: the user may have set the endpoint of a new one, which doesn't have capw's finalizer yet.
     let began = cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER)
         && cluster.spec.control_plane_endpoint.is_some();
     if there.is_none() && facts.service.is_none() && began {
@@ -215,7 +216,7 @@ fn network(cluster: &WCPCluster, facts: &Facts) -> Result<Option<VirtualNetwork>
     }))
 }
 
-/// What is in front of the API servers: what the cluster has, else what new clusters get.
+/// Returns the cluster's existing load balancer or claim, or otherwise the one that the flags select for new clusters.
 fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
     let (name, there) = (&facts.name, facts.service.as_deref());
     let balanced = facts.flags.endpoint_provider() == EndpointProvider::LoadBalancer;
@@ -261,7 +262,8 @@ fn address_claim(
     }
 }
 
-/// Where the endpoint is known it must be that: every kubeconfig and every node holds it, also where the cluster was moved to.
+/// Builds the load balancer. If the endpoint's address is known, the load balancer requests this address, because kubeconfigs
+/// and nodes contain it, even after a move to another management cluster.
 fn service(cluster: &WCPCluster, name: &str, endpoint: Option<&ApiEndpoint>) -> VirtualMachineService {
     let mut metadata = child(cluster, names::control_plane_service(name), name);
     let network = (annotation::NCP_VIRTUAL_NETWORK.to_owned(), names::virtual_network(name));

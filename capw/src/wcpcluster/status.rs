@@ -1,4 +1,4 @@
-//! How a WCPCluster is. Pure.
+//! Computes a WCPCluster's status. Pure.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::account;
 use crate::error::{Error, InvalidInput};
 use crate::upstream::paused_condition;
 
-/// What to do where a cluster can have no endpoint.
+/// The message for a cluster that can't get an endpoint.
 const NO_ENDPOINT: &str = "the cluster has no endpoint. Set spec.controlPlaneEndpoint of the Cluster, or start capw with --endpoint-pool to take the address from a pool, or with --endpoint-provider=load-balancer";
 
-/// The status that says what the facts and the outcome say.
+/// Computes the status from the facts and the outcome.
 pub fn status(
     cluster: &WCPCluster,
     facts: &Facts,
@@ -48,7 +48,7 @@ pub fn status(
         status.failure_domains.clone_from(&facts.failure_domains);
         status.resource_policy_name = made.policy.is_ok().then(|| names::resource_policy(&facts.name));
     }
-    // Cluster API looks at provisioned until it is true, and never again.
+    // Cluster API reads `provisioned` until it is true, and ignores it afterwards.
     if is_usable(&new) && !status.api_endpoints.is_empty() {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
@@ -60,7 +60,8 @@ pub fn status(
     status
 }
 
-/// The conditions whose changes are events. `Ready` summarizes the others, except for a name that is taken.
+/// Returns the conditions whose changes are published as events. `Ready` only repeats the other conditions, except for a taken
+/// name.
 fn notable(conditions: &[Condition]) -> Vec<Condition> {
     let tells = |c: &&Condition| match c.type_.as_str() {
         contract::PAUSED => false,
@@ -70,7 +71,7 @@ fn notable(conditions: &[Condition]) -> Vec<Condition> {
     conditions.iter().filter(tells).cloned().collect()
 }
 
-/// Publishes what changed.
+/// Publishes events for changed conditions.
 pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
     let expected = [
         contract::READY,
@@ -85,7 +86,7 @@ pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition],
     events.transitions(cluster, &notable(old), &notable(new), |c| !expected.contains(&c.reason.as_str()));
 }
 
-/// Machines can be made: they have a network, and an endpoint to put into their cloud-init.
+/// Returns true if machines can be created: the network and the endpoint, which cloud-init contains, are ready.
 fn is_usable(conditions: &[Condition]) -> bool {
     let holds = |type_| find(conditions, type_).is_some_and(|c| c.status == conditions::TRUE);
     holds(contract::NETWORK_READY) && holds(reasons::LOAD_BALANCER_READY)
@@ -96,7 +97,8 @@ fn keep_conditions(old: &[Condition]) -> Vec<Condition> {
     if kept.is_empty() { vec![condition(contract::READY, false, contract::PAUSED, "", None)] } else { kept }
 }
 
-/// The aspects as they were, under a summary that tells the error; all of it on the way out.
+/// Returns the previous conditions with the error in `Ready`. If the cluster was moved away, `ResourcePolicyReady` contains the
+/// error too.
 fn of_error(cluster: &WCPCluster, error: &Error, old: &[Condition]) -> Vec<Condition> {
     let generation = cluster.meta().generation;
     let reason = match error {
@@ -129,7 +131,8 @@ fn of_steps(made: &StepResults, facts: &Facts, generation: Option<i64>) -> Vec<C
     std::iter::once(ready).chain(aspects).collect()
 }
 
-/// A policy without conditions is VM Operator's of old, which says nothing: then its being there is all.
+/// Returns the `ResourcePolicyReady` condition. Older versions of the VM operator don't set conditions, so a policy without them
+/// counts as ready.
 fn policy_condition(
     policy: &Result<impl AsRef<VirtualMachineSetResourcePolicy>, Error>,
     generation: Option<i64>,
@@ -159,7 +162,7 @@ fn network_condition(
         condition(contract::NETWORK_READY, ready, reason, message, generation)
     };
     let network = match network {
-        // The machines are on a network that is there without them.
+        // The machines use an existing network instead of the cluster's own.
         None => return aspect(true, contract::READY, String::new()),
         Some(Ok(network)) => &**network,
         Some(Err(error)) => {
@@ -217,7 +220,7 @@ fn endpoint_condition(made: &StepResults, facts: &Facts, generation: Option<i64>
     }
 }
 
-/// Says who has to answer before an address can be used.
+/// Returns the message for an address that the VM operator has to look up first.
 fn describe_lookup(address: IpAddr, facts: &Facts) -> String {
     let policy = names::resource_policy(&facts.name);
     format!(
@@ -225,7 +228,7 @@ fn describe_lookup(address: IpAddr, facts: &Facts) -> String {
     )
 }
 
-/// Names the claims whose addresses other machines use.
+/// Returns a message that lists the claims whose addresses other machines use.
 fn describe_former(former: &[Arc<IpAddressClaim>]) -> String {
     let names: Vec<_> = former.iter().map(|claim| named(&**claim)).collect();
     if names.is_empty() {
@@ -237,7 +240,7 @@ fn describe_former(former: &[Arc<IpAddressClaim>]) -> String {
     )
 }
 
-/// Why a claim has brought no address yet.
+/// Returns the reason and message for a claim without a usable address.
 fn describe_claim(
     claim: &IpAddressClaim,
     address: Option<&IpAddress>,
@@ -265,7 +268,7 @@ fn describe_claim(
     (reasons::WAITING_FOR_IP_ADDRESS, message)
 }
 
-/// Returns the reason why a pool gives no address, and the remedy.
+/// Returns the reason why a pool doesn't provide an address, and the remedy.
 fn describe_pool(kind: &str, name: &str, state: PoolState) -> String {
     match state {
         PoolState::Usable => format!("waiting for the IPAM provider of {kind} {name}"),
@@ -286,9 +289,9 @@ fn describe_pool(kind: &str, name: &str, state: PoolState) -> String {
     }
 }
 
-/// Says so if the load balancer has another address than the endpoint, which every kubeconfig and node holds.
+/// Returns a message if the load balancer's address differs from the endpoint.
 ///
-/// It steers nothing: a user may have given an endpoint of his own, and ours is never changed.
+/// This is only information: the user may have set the endpoint, and an endpoint never changes once it is known.
 fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
     match load_balancer_address(service).filter(|address| *address != endpoint.host) {
         Some(address) => {
@@ -298,14 +301,14 @@ fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoin
     }
 }
 
-/// Why a service has no address, if it says so.
+/// Returns the reason why a service doesn't have an address: the first false condition that has a message.
 fn find_cause(service: &VirtualMachineService) -> Option<String> {
     let status = service.status.as_ref()?;
     let cause = status.conditions.iter().find(|condition| condition.status == conditions::FALSE)?;
     cause.message.is_some().then(|| quote(&named(service), cause))
 }
 
-/// Reason and message of a cause below, with the object it is about.
+/// Returns the condition's reason and message, prefixed with the object name.
 fn quote(name: &str, cause: &conditions::Condition) -> String {
     let words: Vec<_> = [cause.reason.as_deref(), cause.message.as_deref()].into_iter().flatten().collect();
     format!("{name}: {}", words.join(": "))

@@ -1,4 +1,4 @@
-//! Every write of a WCPMachine's reconcile, except status and deletion.
+//! All writes of a WCPMachine reconcile, except status and deletion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::plan::{MachineObjects, Plan, Then};
 use super::repair;
 use crate::error::Error;
 
-/// What a reconcile came to.
+/// The outcome of a reconcile.
 pub enum Done {
-    /// Nobody may act.
+    /// The WCPMachine is paused.
     Nothing,
-    /// The virtual machine was there and is gone; it is not made again.
+    /// The VM existed and is gone. capw doesn't create it again.
     Lost,
-    /// The virtual machine is asked for, and is as this says.
+    /// The VirtualMachine was applied. Contains the API server's response.
     Asked(Arc<VirtualMachine>),
-    /// The WCPMachine itself is gone.
+    /// The WCPMachine's finalizer was removed.
     Gone,
 }
 
-/// Carries the plan out, the identity first; `machine` is then as it was written.
+/// Carries out the plan, starting with the identity. Sets `wcp_machine` to the version that was written.
 pub async fn carry_out(
     wcp_machine: &mut Arc<WCPMachine>,
     plan: Plan,
@@ -66,7 +66,7 @@ pub async fn carry_out(
     }
 }
 
-/// Finalizer and providerID in one write, which only one of two leaders can win.
+/// Writes the finalizer and the providerID in one request, so that two leaders can't both succeed.
 async fn persist_identity(
     wcp_machine: &WCPMachine,
     provider_id: &str,
@@ -84,7 +84,8 @@ async fn persist_identity(
     ctx.api.patch(wcp_machine, patch).await.map_err(Error::api(wcp_machine, "persisting the providerID of"))
 }
 
-/// What a virtual machine refers to is there before it is. What has our name by now is somebody else's, and stays.
+/// Creates the Secret and the claims before the VirtualMachine that references them. If such an object appeared in the
+/// meantime, it isn't overwritten, because it may belong to another owner.
 async fn apply_objects(
     make: MachineObjects,
     facts: &Facts,
@@ -114,7 +115,7 @@ mod tests {
     use crate::fixtures::{answering_client, facts, no_caches, wcp_machine};
     use crate::wcpmachine::plan::plan;
 
-    /// The planned virtual machine, and the WCPMachine as it is once its identity is persisted.
+    /// Returns the planned VirtualMachine, and the WCPMachine with its identity persisted.
     fn planned() -> (WCPMachine, VirtualMachine) {
         let mut wcp_machine = wcp_machine();
         let Plan { identity, then, .. } = plan(&wcp_machine, &facts(true)).unwrap();

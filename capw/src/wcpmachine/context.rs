@@ -1,4 +1,4 @@
-//! What a reconcile works with.
+//! The dependencies of a WCPMachine reconcile.
 
 use std::sync::Arc;
 
@@ -8,21 +8,18 @@ use kit::events::Events;
 use crate::caches::Caches;
 use crate::network::NetworkProvider;
 
-/// What a reconcile works with.
+/// The dependencies of a reconcile.
 pub struct Context {
-    /// What is watched.
     pub(super) caches: Arc<Caches>,
-    /// Who connects new clusters' machines to a network.
+    /// The network provider for new clusters.
     pub(super) network: NetworkProvider,
-    /// Writes to the API server.
     pub(super) api: Api,
-    /// Publishes events.
     pub(super) events: Events,
 }
 
 #[cfg(test)]
 impl Context {
-    /// Returns a context with these caches and a client of a test's API server.
+    /// Returns a context with these caches and a client for a fake API server.
     pub(super) fn detached(caches: Caches, client: kube::Client) -> Self {
         let started = kit::Runtime::detached(client);
         Self {

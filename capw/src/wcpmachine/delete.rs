@@ -1,6 +1,6 @@
-//! The end of a WCPMachine: its virtual machine first, then what that booted from, then the object.
+//! Deletes a WCPMachine: first the VirtualMachine, then the boot Secret and the claims, then the finalizer.
 //!
-//! Nothing is left to the garbage collector: a finalizer that goes too early would orphan a real machine.
+//! Garbage collection isn't enough: if the finalizer were removed too early, the VM would be orphaned.
 
 use api::capw::WCPMachine;
 use api::names::finalizer;
@@ -14,19 +14,19 @@ use super::identity::whose;
 use crate::error::{Error, Waiting};
 use crate::upstream::{Claim, is_controlled};
 
-/// One step towards the end; waits while the virtual machine is still there.
+/// Carries out the next deletion step. Returns an error while the VirtualMachine still exists.
 pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
     if !wcp_machine.finalizers().iter().any(|there| there == finalizer::WCP_MACHINE) {
         return Ok(Done::Gone);
     }
-    // A namesake that is another's is none of our business, now as before.
+    // Another owner's VirtualMachine is kept.
     if let Some(vm) = facts.vm.as_deref()
         && whose(wcp_machine, Some(vm)) == Claim::Free
     {
         ctx.api.delete(vm).await.map_err(Error::api(vm, "deleting"))?;
         return Err(Waiting::VirtualMachineGone(named(vm)).into());
     }
-    // Of what has our names only what we control is ours, and only as it was read.
+    // Delete only objects that this WCPMachine controls, and only with the UID that was read.
     for secret in facts.cloud_init.iter().filter(|secret| is_controlled(wcp_machine, *secret)) {
         ctx.api.delete(secret).await.map_err(Error::api(secret, "deleting"))?;
     }
@@ -61,7 +61,7 @@ mod tests {
         }
     }
 
-    /// The requests that the end of a WCPMachine sends where the namesakes of its children have this owner.
+    /// Returns the DELETE requests for a WCPMachine whose Secret and claim are controlled by `owner`.
     async fn deletions(owner: Option<&WCPMachine>) -> Vec<String> {
         let mut wcp_machine = wcp_machine();
         wcp_machine.metadata.finalizers = Some(vec![finalizer::WCP_MACHINE.into()]);

@@ -1,4 +1,4 @@
-//! What the guest says of its first boot while no node has joined: the cause in its own words, and a remedy. Pure.
+//! Reads the first-boot report of a guest whose node hasn't joined yet: the cause and a remedy. Pure.
 
 use api::capi::Machine;
 use api::conditions::{self, TRUE, vmop, wcp_machine as reasons};
@@ -8,16 +8,16 @@ use kube::ResourceExt;
 
 use crate::upstream::has_node;
 
-/// Why the virtual machine runs and is no node, as far as its guest says it.
+/// The reason why a running VM isn't a node yet, as reported by its guest.
 pub struct FirstBoot {
-    /// One of VM Operator's reasons, or of a WCPMachine's.
+    /// A condition reason that VirtualMachine or WCPMachine defines.
     pub reason: &'static str,
-    /// The cause, and what to do.
+    /// The cause and the remedy.
     pub message: String,
 }
 
-/// Words of a cause, and a remedy. The first row that matches is used. No remedy names a field of a TanzuKubernetesCluster, because capw
-/// also serves plain clusters: [`api::gcm::remedy`] adds these fields.
+/// Phrases that a cause may contain, and the remedy for it. The first match wins. Remedies don't name TanzuKubernetesCluster
+/// fields, because capw also serves plain clusters: [`api::gcm::remedy`] adds these fields.
 const REMEDIES: [(&[&str], &str); 10] = [
     (
         &["no space left on device"],
@@ -61,10 +61,11 @@ const REMEDIES: [(&[&str], &str); 10] = [
     ),
 ];
 
-/// Tells the user where the full output is.
+/// Tells the user how to find the full output.
 const ADVICE: &str = "Read guestinfo.vmservice.bootstrap.log in the VM's ExtraConfig, or /var/log/cloud-init-output.log in the guest";
 
-/// What the guest says, unless it says nothing or its Machine has a node.
+/// Returns the guest's report, or `None` if it is missing, the Machine is unknown, or the Machine's node has joined. After a
+/// complete first boot, returns a report only if the readiness probe fails.
 pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<FirstBoot> {
     if machine.is_none_or(has_node) {
         return None;
@@ -73,7 +74,7 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
     let boot = conditions::find(&seen.conditions, vmop::GUEST_BOOTSTRAP)?;
     let text = boot.message.as_deref().filter(|text| !text.is_empty());
     let (name, own) = (named(vm), boot.reason.as_deref());
-    // The reason is one of ours, whatever word a guest chooses.
+    // The guest controls its report, so only known reasons are used.
     let (reason, message) = match (boot.status.as_ref(), own) {
         (TRUE, _) => return unreached(vm),
         (conditions::UNKNOWN, _) => {
@@ -94,7 +95,8 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
     Some(FirstBoot { reason, message })
 }
 
-/// A guest that has booted, and that the readiness probe does not reach: its node can't join for Cluster API either.
+/// Returns a report if the guest has booted but the readiness probe fails. In this case, Cluster API doesn't see the node join
+/// either.
 fn unreached(vm: &VirtualMachine) -> Option<FirstBoot> {
     let ready = conditions::find(&vm.status.as_ref()?.conditions, conditions::READY)?;
     let failed = ready.status == conditions::FALSE && ready.reason.as_deref() == Some(vmop::NOT_READY);
@@ -106,7 +108,7 @@ fn unreached(vm: &VirtualMachine) -> Option<FirstBoot> {
     Some(FirstBoot { reason: reasons::NODE_NOT_REACHED, message })
 }
 
-/// What to do about that cause.
+/// Returns the remedy for a cause, and how to find the full output.
 fn remedy(text: &str) -> String {
     let fits = |words: &&[&str]| words.iter().any(|word| text.to_lowercase().contains(&word.to_lowercase()));
     let known = REMEDIES.iter().find(|(words, _)| fits(words));

@@ -1,4 +1,4 @@
-//! Every read of a WCPMachine's reconcile.
+//! All reads of a WCPMachine reconcile.
 
 use std::sync::Arc;
 
@@ -20,47 +20,46 @@ use crate::network::NetworkProvider;
 use crate::upstream::{self, Claim, beside, is_controlled};
 use crate::virtual_router::virtual_router;
 
-/// What is known when a plan is made.
+/// The facts that [`facts`] read for one reconcile.
 pub struct Facts {
-    /// The Machine that owns the WCPMachine.
+    /// The Machine that owns the WCPMachine and references it.
     pub machine: Option<Arc<Machine>>,
-    /// The Cluster that the Machine belongs to.
     pub cluster: Option<Arc<Cluster>>,
-    /// The VirtualMachine that has the name of the machine's.
+    /// The VirtualMachine with the expected name, which may belong to another owner.
     pub vm: Option<Arc<VirtualMachine>>,
-    /// What the node is to boot from.
+    /// The node's bootstrap data.
     pub bootstrap: BootstrapSource,
-    /// The Secret that has the name of our cloud-init Secret, without its data.
+    /// The Secret that has the cloud-init Secret's name, without its data. It may belong to another owner.
     pub cloud_init: Option<Secret>,
-    /// The claims that have the names of our further disks' claims.
+    /// The existing PersistentVolumeClaims with the names that the machine needs. They may belong to another owner.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// The network of the cluster's own, where it has one.
+    /// The cluster's VirtualNetwork, if it exists.
     pub network: Option<Arc<VirtualNetwork>>,
-    /// The number of the cluster's virtual router, if one was drawn.
+    /// The cluster's virtual router number, if one was drawn.
     pub virtual_router: Option<u8>,
-    /// The zones of the namespace, as the WCPCluster lists them; none where vSphere has no zones.
+    /// The namespace's zones from the WCPCluster status. Empty if vSphere doesn't have zones.
     pub zones: Vec<String>,
-    /// Who connects machines of new clusters to a network.
+    /// The network provider for new clusters.
     pub network_provider: NetworkProvider,
-    /// Nobody may act on the WCPMachine.
+    /// True if the WCPMachine or its Cluster is paused.
     pub paused: bool,
-    /// A UUID drawn for this reconcile, for a machine that has none yet.
+    /// A random UUID, for a machine that doesn't have a UUID yet.
     pub drawn: Uuid,
 }
 
-/// What the node is to boot from. Never printed: it holds the cluster's keys.
+/// A node's bootstrap data. It contains the cluster's keys and must never be printed.
 pub enum BootstrapSource {
-    /// It is not to be had yet, or not needed any more.
+    /// The data isn't available yet, or isn't needed anymore.
     NotRead,
-    /// The cloud-init Secret is there already.
+    /// The cloud-init Secret already exists.
     Kept,
-    /// Cluster API names a Secret that is not there.
+    /// The Machine names a Secret that doesn't exist.
     Missing(String),
-    /// Cluster API's bootstrap Secret.
+    /// The bootstrap Secret from Cluster API.
     Read(Box<Secret>),
 }
 
-/// Reads what the plan needs. Secrets are read only while there is no virtual machine yet.
+/// Reads the facts for the plan. Secrets and claims are read only until the VM is created, and again for deletion.
 pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> {
     let machine = upstream::owner(wcp_machine, "Machine")
         .and_then(|name| beside(&ctx.caches.machines, wcp_machine, name))
@@ -70,7 +69,7 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
         .map(|machine| machine.spec.cluster_name.clone())
         .or_else(|| wcp_machine.labels().get(names::label::CLUSTER_NAME).cloned());
     let cluster = cluster_name.and_then(|name| beside(&ctx.caches.clusters, wcp_machine, &name));
-    // Without a name no virtual machine was made: what is wrong with it, the plan says.
+    // With an invalid naming template, the VirtualMachine was never created. `plan` reports the error.
     let name = upstream::owner(wcp_machine, "Machine").and_then(|machine| vm_name(wcp_machine, machine).ok());
     let vm = match name {
         Some(name) => virtual_machine(wcp_machine, &name, ctx).await?,
@@ -110,10 +109,10 @@ pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Err
     Ok(facts)
 }
 
-/// The virtual machine of this name, as the cache has it.
+/// Returns the VirtualMachine with this name from the cache.
 ///
-/// On the way out the API server itself is asked before it counts as gone: a write whose answer was lost may be
-/// younger than the cache, and whoever lets the WCPMachine go then leaves a virtual machine behind.
+/// During deletion, a VirtualMachine that isn't in the cache is also read from the API server. The cache may lack a
+/// VirtualMachine whose creation response was lost, and removing the finalizer would then orphan that VirtualMachine.
 async fn virtual_machine(
     wcp_machine: &WCPMachine,
     name: &str,
@@ -127,20 +126,22 @@ async fn virtual_machine(
     Ok(read(wcp_machine, name, ctx).await?.map(Arc::new))
 }
 
-/// Whether the cloud-init Secret has still to be there: the cluster is ready for the machine, which is not made yet.
+/// Returns true while the cloud-init Secret is needed: the cluster infrastructure is ready, the VM isn't created yet, and the
+/// WCPMachine is neither paused nor being deleted.
 fn wants_bootstrap(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
     let made = facts.vm.as_deref().is_some_and(is_made);
     let cluster_ready = facts.cluster.as_deref().is_some_and(upstream::infrastructure_provisioned);
     !facts.paused && wcp_machine.meta().deletion_timestamp.is_none() && !made && cluster_ready
 }
 
-/// Whether the WCPMachine goes and its virtual machine is gone: what that booted from is next.
+/// Returns true if the WCPMachine is being deleted, isn't paused, and its VirtualMachine is gone or belongs to another owner.
+/// Its Secret and claims are deleted next.
 fn is_last_step(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
     let gone = whose(wcp_machine, facts.vm.as_deref()) != Claim::Free || facts.vm.is_none();
     !facts.paused && wcp_machine.meta().deletion_timestamp.is_some() && gone
 }
 
-/// Whether vCenter has the virtual machine.
+/// Returns true if the VM was created in vCenter.
 pub fn is_made(vm: &VirtualMachine) -> bool {
     vm.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some(vm_phase::CREATED))
 }
@@ -156,13 +157,13 @@ async fn bootstrap(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Re
         .map_or(BootstrapSource::Missing(name), |found| BootstrapSource::Read(Box::new(found))))
 }
 
-/// The object of this name beside the WCPMachine, as the API server has it.
+/// Reads an object in the WCPMachine's namespace from the API server.
 async fn read<K: Watchable>(wcp_machine: &WCPMachine, name: &str, ctx: &Context) -> Result<Option<K>, Error> {
     let found = ctx.api.get(wcp_machine.meta().namespace.as_deref(), name).await;
     found.map_err(|source| Error::Api { what: format!("reading {} {name}", K::kind(&())), source })
 }
 
-/// Keeps only the Secret's owner.
+/// Reads the cloud-init Secret, and keeps only its metadata.
 async fn cloud_init(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Option<Secret>, Error> {
     let found = read(wcp_machine, &names::cloud_init_secret(&wcp_machine.name_any()), ctx).await?;
     Ok(found.map(|secret: Secret| Secret { metadata: secret.metadata, ..Secret::default() }))
@@ -192,7 +193,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether a virtual machine is found that the cache does not show and the API server has, or has not.
+    /// Returns true if `facts` finds a VirtualMachine that isn't in the cache. `deleted` says whether the WCPMachine is being
+    /// deleted, and `there` whether the VirtualMachine exists on the API server.
     async fn is_found(deleted: bool, there: bool) -> bool {
         let mut vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
         vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);

@@ -1,4 +1,4 @@
-//! Who a node is, and which objects are a WCPMachine's own.
+//! Node identity and VirtualMachine ownership.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use uuid::Uuid;
 use crate::error::InvalidInput;
 use crate::upstream::{Claim, claim};
 
-/// Who the node is.
+/// A node's identity in vCenter and in Cluster API.
 pub struct Identity {
-    /// As vCenter writes it.
+    /// The UUID as vCenter writes it: lowercase, with hyphens.
     pub uuid: String,
-    /// As the WCPMachine has it: Cluster API wants to read the very same of the Node.
+    /// The providerID as in the WCPMachine spec. Cluster API compares it with the Node's providerID, character by character.
     pub provider_id: String,
 }
 
 impl Identity {
-    /// The identity of this UUID.
+    /// Returns the identity that has this UUID.
     pub fn of(uuid: Uuid) -> Self {
         let uuid = uuid.hyphenated().to_string();
         Self { provider_id: names::provider_id(&uuid), uuid }
     }
 }
 
-/// The identity that the machine has, if it has one.
+/// Returns the identity in the spec, if it is set.
 pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInput> {
     let Some(own) = &wcp_machine.spec.provider_id else { return Ok(None) };
     let uuid = names::uuid_of(own).and_then(|uuid| Uuid::try_parse(uuid).ok());
@@ -34,10 +34,10 @@ pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInp
     Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
 }
 
-/// The owner of the virtual machine with the machine's name.
+/// Returns whether the VirtualMachine with the machine's name belongs to this WCPMachine.
 ///
-/// One without an owner is ours if it has our identity, both UUIDs of it, whatever else was made of it: admission lets nobody
-/// give an identity, to a WCPMachine or to a virtual machine, but who may.
+/// A VirtualMachine without a controller belongs to it if both UUIDs match the WCPMachine's identity. Other changes don't
+/// matter: admission allows only privileged users to set these fields and spec.providerID.
 pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
     claim(wcp_machine, vm, |vm| {
         let own = identity(wcp_machine).ok().flatten();
@@ -47,18 +47,18 @@ pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
     })
 }
 
-/// Whether a further disk is a claim's, and not the virtual machine's own.
+/// Returns true if an additional disk is a PersistentVolumeClaim, not one of the VM's own disks.
 pub fn is_claimed(volume: &MachineVolume) -> bool {
     volume.unit_number.is_none()
 }
 
-/// Name of the claim of a further disk.
+/// Returns the claim name for an additional disk.
 pub fn claim_name(machine: &str, volume: &MachineVolume) -> String {
     format!("{machine}-{}", volume.name)
 }
 
-/// The annotation that keeps `clusterctl move` from a machine whose disks are claims': it does not take claims along, and Kubernetes
-/// removes those that stay, with their disks.
+/// Returns the annotation that keeps `clusterctl move` from moving a machine with claims. The move doesn't include claims:
+/// Kubernetes would delete them and their disks in the old management cluster.
 pub fn move_block(wcp_machine: &WCPMachine) -> BTreeMap<&'static str, &'static str> {
     let claimed = wcp_machine.spec.volumes.iter().any(is_claimed);
     claimed.then_some((annotation::BLOCK_MOVE, "")).into_iter().collect()

@@ -1,4 +1,4 @@
-//! WCPMachine: one Machine's virtual machine, asked for by one VirtualMachine.
+//! WCPMachine: the VM of one Machine, represented by one VirtualMachine.
 
 pub mod act;
 pub mod context;
@@ -56,7 +56,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: Networ
         .await;
 }
 
-/// Brings one VirtualMachine, and what it boots from, to what its Machine needs.
+/// Reconciles one WCPMachine: its VirtualMachine, cloud-init Secret and disk claims.
 async fn reconcile(mut wcp_machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
     if kit::is_moving(&*wcp_machine) {
         return Ok(Next::OnChange);
@@ -80,7 +80,7 @@ async fn reconcile(mut wcp_machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Resul
     report(&wcp_machine, &facts, outcome, &ctx).await
 }
 
-/// Writes the status, publishes what changed, and returns the outcome.
+/// Writes the status, publishes events for changes, requests remediation if the VM is lost, and returns the outcome.
 async fn report(
     wcp_machine: &WCPMachine,
     facts: &Facts,
@@ -101,13 +101,13 @@ async fn report(
     outcome.map(|_| Next::OnChange)
 }
 
-/// Index key of the Cluster that a WCPMachine belongs to.
+/// Returns the index key for the WCPMachine's Cluster.
 fn of_cluster(wcp_machine: &WCPMachine) -> Option<String> {
     let cluster = wcp_machine.labels().get(label::CLUSTER_NAME)?;
     Some(key(wcp_machine.meta().namespace.as_deref(), cluster))
 }
 
-/// The WCPMachine of a Machine whose spec or metadata changed, or whose node joined.
+/// Returns the Machine's WCPMachine if the Machine's spec or metadata changed, or its node joined.
 fn of_machine(change: &Change<Machine>) -> Vec<ObjectRef<WCPMachine>> {
     let Some(machine) = &change.new else { return Vec::new() };
     let reference = &machine.spec.infrastructure_ref;
@@ -119,7 +119,8 @@ fn of_machine(change: &Change<Machine>) -> Vec<ObjectRef<WCPMachine>> {
     vec![ObjectRef::new(&reference.name).within(&machine.namespace().unwrap_or_default())]
 }
 
-/// The WCPMachines of a Cluster that was paused, resumed or deleted, or got what machines wait for.
+/// Returns the Cluster's WCPMachines if the Cluster is new, its spec changed, its infrastructure became ready, or its deletion
+/// began.
 fn of_changed_cluster(
     change: &Change<Cluster>,
     by_cluster: &Index<WCPMachine>,

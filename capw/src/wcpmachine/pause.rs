@@ -1,4 +1,4 @@
-//! Applies a pause to the virtual machine too, so that VM Operator pauses while a cluster is paused or moved.
+//! Pauses a WCPMachine's VirtualMachine too, so that the VM operator doesn't change VMs while a cluster is paused or moved.
 
 use api::capw::WCPMachine;
 use api::names::annotation;
@@ -11,10 +11,10 @@ use super::identity::whose;
 use crate::error::Error;
 use crate::upstream::Claim;
 
-/// Value of the annotation where capw put it on; who else pauses a virtual machine resumes it.
+/// The annotation value that capw sets. A VirtualMachine that was paused with another value isn't resumed.
 const OURS: &str = "capw";
 
-/// What the annotation is to become, if it is to change.
+/// Returns the new value of the pause annotation, or `None` if it needn't change. A null value removes the annotation.
 fn change(vm: &VirtualMachine, paused: bool) -> Option<Value> {
     match (paused, vm.annotations().get(annotation::PAUSED).map(String::as_str)) {
         (true, None) => Some(OURS.into()),
@@ -23,7 +23,7 @@ fn change(vm: &VirtualMachine, paused: bool) -> Option<Value> {
     }
 }
 
-/// Pauses the machine's virtual machine with it, or resumes what was paused so.
+/// Pauses the WCPMachine's VirtualMachine, or resumes it if capw paused it.
 pub async fn carry_down(
     wcp_machine: &WCPMachine,
     vm: Option<&VirtualMachine>,

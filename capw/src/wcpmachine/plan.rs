@@ -1,4 +1,4 @@
-//! What a WCPMachine needs: an identity, then what to boot from, then a VirtualMachine. Pure.
+//! Plans a WCPMachine's objects: first the identity, then the boot Secret and claims, then the VirtualMachine. Pure.
 
 use std::collections::BTreeMap;
 
@@ -32,45 +32,43 @@ use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
 use crate::upstream::{Claim, child, claim, infrastructure_provisioned, is_control_plane};
 
-/// Value of `powerOffMode`: the guest shuts down, or is switched off if it does not.
+/// The `powerOffMode` that shuts the guest down, and powers the VM off if the shutdown fails.
 const TRY_SOFT: &str = "trySoft";
-/// The bytes that packing bootstrap data may make; a Secret has at most one MiB.
+/// The budget, in bytes, for encoding bootstrap data. A Secret is limited to 1 MiB.
 const BOOTSTRAP_BYTES: usize = 8 << 20;
-/// The key of a volume's size, and of a disk's.
+/// The keys for sizes in `capacity`: the first one in a WCPMachine or claim, the second one in a VirtualMachine.
 const CLAIM_SIZE: &str = "storage";
 const DISK_SIZE: &str = "ephemeral-storage";
 
-/// What is to be done, in this order.
+/// The steps of one reconcile, in order.
 pub struct Plan {
-    /// The providerID to persist, with the finalizer, before anything else exists.
+    /// The providerID to persist, together with the finalizer, before any object is created.
     pub identity: Option<String>,
-    /// What the machine is annotated with, together with its identity.
+    /// The annotations to write together with the identity.
     pub move_block: BTreeMap<&'static str, &'static str>,
-    /// What comes after.
     pub then: Then,
 }
 
-/// What comes after the identity.
+/// The step that follows the identity.
 pub enum Then {
-    /// Nothing yet.
+    /// Wait.
     Wait(Waiting),
-    /// Nothing ever: the virtual machine was there and is gone.
+    /// The VM existed and is gone. It isn't created again.
     Lost,
-    /// This.
+    /// Apply these objects.
     Apply(Box<MachineObjects>),
 }
 
-/// The objects a machine consists of. The Secret is never printed.
+/// The objects of a machine. The Secret must never be printed.
 pub struct MachineObjects {
-    /// What the node boots from, unless it is there already.
+    /// The Secret that the node boots from, unless it exists already.
     pub cloud_init: Option<Secret>,
-    /// Claims of further disks that are not there, while the virtual machine is not made.
+    /// The missing claims for additional disks, until the VM is created.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// The virtual machine.
     pub vm: VirtualMachine,
 }
 
-/// What a WCPMachine needs, given the facts.
+/// Plans a WCPMachine from the facts.
 pub fn plan(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Plan, InvalidInput> {
     let wait = |waiting| Ok(Plan { identity: None, move_block: BTreeMap::new(), then: Then::Wait(waiting) });
     let Some(machine) = facts.machine.as_deref() else { return wait(Waiting::OwnerMachine) };
@@ -147,8 +145,8 @@ fn then(
     Ok(Then::Apply(Box::new(MachineObjects { cloud_init, claims, vm })))
 }
 
-/// Checks that the machine's failure domain is a zone of its namespace. Without zones there is none: the label of a virtual machine
-/// has no effect then, and it would be placed anywhere.
+/// Checks that the Machine's failure domain, if set, is one of the namespace's `zones`. Without zones in vSphere, the VM
+/// operator would ignore the zone label and place the VM on any host.
 fn check_zone(wcp_machine: &WCPMachine, machine: &Machine, zones: &[String]) -> Result<(), InvalidInput> {
     match failure_domain(wcp_machine, machine) {
         Some(domain) if !zones.iter().any(|zone| zone == domain) => Err(InvalidInput::FailureDomain {
@@ -161,7 +159,8 @@ fn check_zone(wcp_machine: &WCPMachine, machine: &Machine, zones: &[String]) -> 
     }
 }
 
-/// Whether each own disk has a place of its own, and a size.
+/// Checks that each disk with a unit number has a positive size, and a number that neither another disk nor the SCSI controller
+/// uses.
 fn check_places(volumes: &[MachineVolume]) -> Result<(), InvalidInput> {
     const OF_CONTROLLER: i32 = 7;
     for (at, volume) in volumes.iter().enumerate() {
@@ -183,7 +182,8 @@ fn check_places(volumes: &[MachineVolume]) -> Result<(), InvalidInput> {
     Ok(())
 }
 
-/// A child of a former WCPMachine of our name that still has a name we need; an error where somebody else has one.
+/// Returns the reason to wait if a child of a deleted WCPMachine still has a required name. Fails if such a name belongs to
+/// another owner.
 fn former_child(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Option<Waiting>, InvalidInput> {
     fn check<C>(wcp_machine: &WCPMachine, child: &C) -> Result<Option<Waiting>, InvalidInput>
     where
@@ -206,14 +206,14 @@ fn former_child(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Option<Waitin
     Ok(former)
 }
 
-/// Whether the machine had a virtual machine once. Status does not survive a move; the Machine's providerID does.
+/// Returns true if the VM existed before. The WCPMachine's status doesn't survive a move, but the Machine's providerID does.
 pub fn existed(wcp_machine: &WCPMachine, machine: &Machine) -> bool {
     let status = wcp_machine.status.as_ref();
     let provisioned = status.and_then(|status| status.initialization.as_ref()?.provisioned).unwrap_or(false);
     provisioned || status.is_some_and(|status| status.vm_id.is_some()) || machine.spec.provider_id.is_some()
 }
 
-/// The Secret that the virtual machine boots from.
+/// Builds the Secret that the VM boots from.
 fn cloud_init(
     wcp_machine: &WCPMachine,
     machine: &Machine,
@@ -255,12 +255,12 @@ fn cloud_init(
         .map(|(key, value)| (key, ByteString(value.into_bytes())))
         .collect();
     let name = names::cloud_init_secret(&wcp_machine.name_any());
-    // With the cluster's label it would be one of those Secrets that Cluster API's managers all keep in memory.
+    // Cluster API's managers cache all Secrets that have the cluster label, so this Secret doesn't get the label.
     let metadata = ObjectMeta { labels: None, ..child(wcp_machine, name, &machine.spec.cluster_name) };
     Ok(Secret { metadata, data: Some(data), ..Secret::default() })
 }
 
-/// The keys of the guest's report as they are before it: an image that was a node has none of that node's.
+/// Returns initial values for the guest's report keys. If the image was captured from a node, they replace that node's report.
 fn guest_report_keys() -> impl Iterator<Item = (String, String)> {
     let before = [
         (cloudinit::BOOTSTRAP_REPORTED, "true"),
@@ -290,7 +290,7 @@ fn volume_claim(
     }
 }
 
-/// The whole intent of the virtual machine.
+/// Builds the complete desired VirtualMachine, except for [`endpoint_annotations`].
 fn virtual_machine(
     wcp_machine: &WCPMachine,
     machine: &Machine,
@@ -318,8 +318,9 @@ fn virtual_machine(
     vm
 }
 
-/// Annotations of a control plane VM: its endpoint and its virtual router number. The VM operator copies them to vCenter, where other
-/// management clusters find them. With NSX, there is no number, because a load balancer has the address.
+/// Returns the annotations of a control plane VM for its endpoint and virtual router number. The VM operator copies the
+/// annotations to vCenter, where other management clusters find them. With NSX, a load balancer holds the address, so the
+/// number is left out.
 fn endpoint_annotations(
     cluster: &Cluster,
     virtual_router: Option<u8>,
@@ -333,8 +334,8 @@ fn endpoint_annotations(
     host.into_iter().chain(router)
 }
 
-/// How the virtual machine is to end, where its author does not say: a node of a control plane shuts down, so that the others
-/// take over what it holds for its cluster at once; unless all of them go.
+/// Returns the power-off mode from the spec. The default for a control plane node is a shutdown, so that the other nodes take
+/// over the node's roles at once. If the whole cluster is being deleted, a shutdown isn't needed.
 fn power_off_mode(wcp_machine: &WCPMachine, machine: &Machine, cluster: &Cluster) -> Option<String> {
     let leaves_others = is_control_plane(machine) && cluster.metadata.deletion_timestamp.is_none();
     wcp_machine.spec.power_off_mode.clone().or_else(|| leaves_others.then(|| TRY_SOFT.to_owned()))
@@ -360,7 +361,7 @@ fn labels(wcp_machine: &WCPMachine, machine: &Machine, cluster: &str) -> BTreeMa
     labels
 }
 
-/// Where the machine is to be placed, if somebody chose a place.
+/// Returns the Machine's failure domain, or the WCPMachine's if the Machine doesn't set one.
 pub fn failure_domain<'a>(wcp_machine: &'a WCPMachine, machine: &'a Machine) -> Option<&'a str> {
     let domain = machine.spec.failure_domain.as_deref().or(wcp_machine.spec.failure_domain.as_deref());
     domain.filter(|domain| !domain.is_empty())
@@ -395,8 +396,8 @@ fn spec(
     }
 }
 
-/// Who connects the machine to its network: a cluster that has a VirtualNetwork keeps it, and a virtual machine that is
-/// there stays where it is; another provider is for new clusters.
+/// Returns the machine's network provider. A cluster that has a VirtualNetwork uses NSX, and an existing VM keeps its provider:
+/// changed flags only apply to new clusters.
 fn network_provider(facts: &Facts) -> NetworkProvider {
     if facts.network.as_deref().is_some_and(|network| controller_of::<WCPCluster, _>(network).is_some()) {
         return NetworkProvider::Nsx;
@@ -410,7 +411,8 @@ fn network_provider(facts: &Facts) -> NetworkProvider {
     }
 }
 
-/// The machine's one network adapter. One that names no network is on the default one, whoever says which that is.
+/// Returns the machine's only network interface. For an interface without a network name, the VM operator selects the default
+/// network.
 fn interface(cluster: &str, network: NetworkProvider) -> VirtualMachineNetworkInterface {
     let (type_, name) = match network {
         NetworkProvider::Named => (None, None),
@@ -424,7 +426,7 @@ fn interface(cluster: &str, network: NetworkProvider) -> VirtualMachineNetworkIn
     }
 }
 
-/// A disk of the virtual machine's own in the place that the volume names, or else that of a claim.
+/// Returns the volume as one of the VM's own disks if it has a unit number, or otherwise as a claim.
 fn vm_volume(machine: &Machine, volume: &MachineVolume) -> VirtualMachineVolume {
     let MachineVolume { name, mount_path: _, capacity, storage_class, unit_number } = volume;
     let Some(unit) = unit_number else {
@@ -437,7 +439,7 @@ fn vm_volume(machine: &Machine, volume: &MachineVolume) -> VirtualMachineVolume 
             ..VirtualMachineVolume::default()
         };
     };
-    // vSphere counts whole MiB.
+    // vSphere disk sizes are whole MiB.
     let size = capacity.get(CLAIM_SIZE).and_then(|size| size.mib().ok());
     let size = size.map(|mib| (DISK_SIZE.to_owned(), api::Quantity(format!("{mib}Mi"))));
     VirtualMachineVolume {
@@ -452,7 +454,7 @@ fn vm_volume(machine: &Machine, volume: &MachineVolume) -> VirtualMachineVolume 
     }
 }
 
-/// The load balancer sends nobody to an API server that does not listen yet.
+/// Returns the readiness probe. It keeps the load balancer from sending traffic to an API server that doesn't listen yet.
 fn api_server_answers() -> Probe {
     let port = IntOrString::Int(names::API_SERVER_PORT);
     Probe { tcp_socket: Some(TcpSocketAction { port, host: None }), ..Probe::default() }

@@ -1,5 +1,5 @@
-//! A machine whose virtual machine is lost: its node is not waited for. The Machine is marked as Cluster API has it, and
-//! its MachineHealthCheck has it replaced at once, within the limits that the check sets.
+//! Annotates Machines for remediation if their VM is lost. The annotation makes Cluster API's MachineHealthCheck replace such
+//! Machines at once, within the limits of the MachineHealthCheck, without waiting for the node to become unhealthy.
 
 use api::capi::Machine;
 use api::conditions::{self, metav1, vmop};
@@ -13,17 +13,17 @@ use super::act::Done;
 use super::context::Context;
 use crate::error::Error;
 
-/// The longest cause, in characters, that is written on a Machine.
+/// The maximum length of the annotated cause, in characters.
 const LONGEST_CAUSE: usize = 1024;
 
-/// Whether vCenter has the virtual machine no more, as the VM operator found out for certain.
+/// Returns true if the VM operator has verified that vCenter lost the VM.
 pub fn is_lost(vm: &VirtualMachine) -> bool {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     conditions::find(conditions, vmop::VIRTUAL_MACHINE_CREATED)
         .is_some_and(|created| created.reason.as_deref() == Some(vmop::VIRTUAL_MACHINE_LOST))
 }
 
-/// Whether the Machine is to be marked: its virtual machine is lost, and nobody has marked or deleted it yet.
+/// Returns true if the VM is lost and the Machine is neither annotated nor being deleted yet.
 fn is_due(outcome: &Result<Done, Error>, machine: &Machine) -> bool {
     let lost = match outcome {
         Ok(Done::Lost) => true,
@@ -34,10 +34,9 @@ fn is_due(outcome: &Result<Done, Error>, machine: &Machine) -> bool {
     lost && !marked && machine.metadata.deletion_timestamp.is_none()
 }
 
-/// Has the Machine replaced, if its virtual machine is lost. Without a MachineHealthCheck the mark has no effect.
+/// Annotates the Machine for remediation if its VM is lost. The annotation only has an effect if a MachineHealthCheck exists.
 ///
-/// Cluster API ignores the value of the mark. Here it is the cause, which the conditions of a WCPMachine no longer contain once it
-/// is deleted.
+/// The annotation's value is the cause, because the conditions are deleted with the WCPMachine. Cluster API ignores the value.
 pub async fn request(
     outcome: &Result<Done, Error>,
     machine: Option<&Machine>,
@@ -50,7 +49,7 @@ pub async fn request(
     Ok(())
 }
 
-/// Reason and message of the condition Ready, as `REASON: MESSAGE` in one line.
+/// Returns the `Ready` condition's reason and message as `REASON: MESSAGE` in one line.
 fn cause(status: &[Condition]) -> String {
     let ready = metav1::find(status, conditions::READY);
     let cause = ready.map(|ready| format!("{}: {}", ready.reason, ready.message)).unwrap_or_default();

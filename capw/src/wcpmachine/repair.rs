@@ -1,10 +1,10 @@
-//! What somebody replaced of a virtual machine of ours, and how it is put back. Pure.
+//! Detects and restores VirtualMachine fields that other clients changed. Pure.
 
 use api::names::label;
 use api::vmop::{POWERED_OFF, POWERED_ON, VirtualMachine};
 use kube::ResourceExt;
 
-/// The labels that say whose a virtual machine is.
+/// The labels that name a VirtualMachine's cluster and role.
 const LABELS: [&str; 5] = [
     label::CAPW_CLUSTER_NAME,
     label::CAPW_CLUSTER_ROLE,
@@ -13,7 +13,7 @@ const LABELS: [&str; 5] = [
     label::CLUSTER_NAME,
 ];
 
-/// The fields of ours in which `live` says something else than we do.
+/// Returns the names of the fields that capw owns and in which `live` differs from `intent`.
 pub fn replaced_fields(live: &VirtualMachine, intent: &VirtualMachine) -> Vec<&'static str> {
     let controller = |vm: &VirtualMachine| {
         vm.owner_references()
@@ -29,8 +29,8 @@ pub fn replaced_fields(live: &VirtualMachine, intent: &VirtualMachine) -> Vec<&'
     fields.into_iter().filter(|(_, replaced)| *replaced).map(|(field, _)| field).collect()
 }
 
-/// The intent in a form that the API server takes: a virtual machine that is on and stays on keeps the Secret that it names, so one
-/// that names another is powered off first. The next reconcile powers it on.
+/// Returns the intent in a form that the API server accepts. The Secret name of a powered-on VirtualMachine can't change, so
+/// the VirtualMachine is powered off first. The next reconcile powers it on.
 pub fn acceptable(live: Option<&VirtualMachine>, mut intent: VirtualMachine) -> VirtualMachine {
     let is_on = |vm: &VirtualMachine| vm.spec.power_state.as_deref().unwrap_or(POWERED_ON) == POWERED_ON;
     if live.is_some_and(|live| is_on(live) && boots_from_another(live, &intent)) {

@@ -1,7 +1,6 @@
-//! How a WCPMachine is. Pure.
+//! Computes a WCPMachine's status. Pure.
 //!
-//! The first thing that blocks the virtual machine stands here in its own words, so that a reader need not go down
-//! to the VirtualMachine to learn it.
+//! The status quotes the first cause that blocks the VirtualMachine, so that readers don't have to look at the VirtualMachine.
 
 use api::capw::{Initialization, MachineAddress, WCPMachine, WCPMachineStatus, vm_status};
 use api::conditions::severity::Severity;
@@ -22,7 +21,7 @@ use super::plan::failure_domain;
 use crate::error::Error;
 use crate::upstream::{self, Claim, paused_condition};
 
-/// How the machine stands, in one word, and why.
+/// The state of the machine as one word, with a reason and a message.
 struct Verdict {
     vm_status: &'static str,
     provisioned: bool,
@@ -35,7 +34,7 @@ impl Verdict {
         Self { vm_status, provisioned: false, reason: reason.to_owned(), message: message.into() }
     }
 
-    /// A guest that has no address may say why, or why nobody knows.
+    /// If the VM is powered on but not ready, replaces the verdict by the guest's first-boot report, if there is one.
     fn or_of_guest(self, boot: Option<&FirstBoot>) -> Self {
         match boot {
             Some(boot) if self.vm_status == vm_status::POWERED_ON => {
@@ -46,7 +45,7 @@ impl Verdict {
     }
 }
 
-/// The status that says what the facts and the outcome say.
+/// Computes the status from the facts and the outcome.
 pub fn status(
     wcp_machine: &WCPMachine,
     facts: &Facts,
@@ -56,7 +55,7 @@ pub fn status(
     let old = wcp_machine.status.clone().unwrap_or_default();
     let vm = match outcome {
         Ok(Done::Asked(vm)) => Some(&**vm),
-        // What is another's says nothing of this machine.
+        // Another owner's VirtualMachine doesn't describe this machine.
         _ => facts.vm.as_deref().filter(|vm| whose(wcp_machine, Some(vm)) == Claim::Free),
     };
     let seen = vm.and_then(|vm| vm.status.as_ref());
@@ -80,7 +79,8 @@ pub fn status(
     }
 }
 
-/// Publishes what changed about the virtual machine; `Ready` says the same once more.
+/// Publishes events when `VirtualMachineProvisioned` changes. `Ready` only repeats that condition, except for bootstrap
+/// failures.
 pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
     let of_guest = |c: &Condition| c.type_ == contract::READY && c.reason == vmop::BOOTSTRAP_FAILED;
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
@@ -101,7 +101,7 @@ pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Conditi
     events.transitions(wcp_machine, &of_vm(old), &of_vm(new), |c| !expected.contains(&c.reason.as_str()));
 }
 
-/// A machine whose guest did not become a node is provisioned, and not ready.
+/// Returns the conditions. A running machine with a first-boot report is provisioned but not ready.
 fn conditions(
     wcp_machine: &WCPMachine,
     facts: &Facts,
@@ -143,12 +143,13 @@ fn verdict(
         Err(error @ Error::Api { .. }) => {
             Verdict::not_yet(vm_status::ERROR, reasons::VM_CREATION_FAILED, error.to_string())
         }
-        // Nobody acts: it is as it was.
+        // Nothing was done, so the state is unchanged.
         Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => as_it_was(old),
     }
 }
 
-/// What the end waits for; why, if the virtual machine can't be destroyed, or its object is held.
+/// Returns the verdict during deletion: the object that the deletion waits for, or the reason why the VM can't be deleted or
+/// why its deletion is held.
 fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdict {
     let seen =
         vm.and_then(|vm| vm.status.as_ref()).map(|seen| seen.conditions.as_slice()).unwrap_or_default();
@@ -196,7 +197,7 @@ fn machine_of(wcp_machine: &WCPMachine) -> &str {
     upstream::owner(wcp_machine, "Machine").unwrap_or_default()
 }
 
-/// What becomes of a machine whose virtual machine is lost, and what its user can do.
+/// Describes how a lost machine is replaced and what the user can do.
 fn replacement(wcp_machine: &WCPMachine) -> String {
     let machine = machine_of(wcp_machine);
     let replaced =
@@ -209,7 +210,7 @@ fn replacement(wcp_machine: &WCPMachine) -> String {
     )
 }
 
-/// How the virtual machine stands: the first thing that blocks it, or the next thing it lacks.
+/// Returns the verdict for an existing VirtualMachine: ready, the first cause that blocks it, or the next missing step.
 fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
     let name = named(vm);
     let default = VirtualMachineStatus::default();
@@ -222,7 +223,7 @@ fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
         return Verdict::not_yet(vm_status::NOT_FOUND, vmop::VIRTUAL_MACHINE_LOST, message);
     }
     if made && on && seen.vm_ip.is_some() && seen.bios_uuid.is_some() {
-        // It serves as before, for all that vCenter knows; its Node may know more.
+        // If vCenter is unreachable, the VM presumably still runs. The Node's conditions may say more.
         let unseen = blocking.filter(|cause| cause.reason.as_deref() == Some(vcenter::UNREACHABLE));
         let message = unseen.map(|cause| text_of(cause, &name)).unwrap_or_default();
         let reason = contract::PROVISIONED.to_owned();
@@ -244,26 +245,26 @@ fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
             blocked_by(vm_status::ERROR, cause, &name)
         }
         Some(cause) if is_obstacle(cause, made) => blocked_by(stage, cause, &name),
-        // On its way: Cluster API's word for the stage, and what the layer below says of it.
+        // Not blocked: Cluster API's reason for the stage, with the VM operator's message.
         Some(cause) => Verdict { reason: reason.to_owned(), ..blocked_by(stage, cause, &name) },
         None => Verdict::not_yet(stage, reason, format!("{name} {next}")),
     }
 }
 
-/// Whether the cause is more than the next step on the way: an obstacle, or something the machine needs first.
+/// Returns true if the cause is a failure, or, until the VM is created (`made`), an unmet precondition.
 fn is_obstacle(cause: &conditions::Condition, made: bool) -> bool {
     cause::of_condition(cause).is_failing() || (!made && cause.type_ != vmop::VIRTUAL_MACHINE_CREATED)
 }
 
-/// The first condition that says why there is no running VM, as the one ranking has it. What the guest does comes
-/// later.
+/// Returns the highest-ranked condition that explains why the VM doesn't run. Guest conditions are skipped, because the guest
+/// only runs after the VM.
 fn blocking(seen: &VirtualMachineStatus) -> Option<&conditions::Condition> {
     let of_the_guest =
         [vmop::GUEST_CUSTOMIZATION, vmop::GUEST_BOOTSTRAP, vmop::VIRTUAL_MACHINE_TOOLS, conditions::READY];
     cause::first(&seen.conditions, &of_the_guest)
 }
 
-/// The cause in its own words, with the object it is about.
+/// Returns a verdict that quotes the cause. `name` is the object that reports the cause.
 fn blocked_by(vm_status: &'static str, cause: &conditions::Condition, name: &str) -> Verdict {
     let reason = cause.reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or(&cause.type_);
     Verdict::not_yet(vm_status, reason, text_of(cause, name))
@@ -279,7 +280,7 @@ fn text_of(cause: &conditions::Condition, name: &str) -> String {
 
 fn addresses(vm: &VirtualMachine) -> Vec<MachineAddress> {
     let address = |type_: &str, address: String| MachineAddress { type_: type_.to_owned(), address };
-    // Not what the guest alone reports.
+    // Only the first endpoint address is used, not those that only the guest reports.
     let Some(ip) = vm.status.as_ref().and_then(|status| status.endpoint_addresses.first().cloned()) else {
         return Vec::new();
     };

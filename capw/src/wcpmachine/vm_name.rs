@@ -1,7 +1,7 @@
-//! The name of a machine's virtual machine, which its guest and its node have, too. Pure.
+//! The name of a machine's VirtualMachine, which is also the hostname and the node name. Pure.
 //!
-//! It follows from spec.naming and the Machine's name alone, and neither changes: the virtual machine is found by it, in another
-//! management cluster, too. The cloud-init Secret and claims do not have it in their names.
+//! The name depends only on spec.naming and the Machine's name, which don't change. It therefore identifies the VirtualMachine,
+//! even in another management cluster. Secret and claim names don't depend on this name.
 
 use api::capw::WCPMachine;
 use api::vmop::VirtualMachine;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use crate::error::InvalidInput;
 
-/// What to do about an object whose name a virtual machine needs.
+/// The remedy if an object that has a required name belongs to another owner.
 pub const NAME_ADVICE: &str = "Rename or delete it, or replace the Machine";
-/// The longest name that a template makes. The rest is cut off, as by Cluster API's provider for vSphere.
+/// The maximum length of a name, in characters. Longer names are cut off, as in Cluster API's provider for vSphere.
 const LONGEST: usize = 63;
-/// The bytes that a template may read and make: a template of 1024 characters takes some milliseconds for them at most, so
-/// that it is carried out where it is needed.
+/// The budget, in bytes, for parsing and rendering a template. A template is limited to 1024 characters, so rendering takes a few
+/// milliseconds at most and isn't cached.
 const TEMPLATE_BYTES: usize = 1 << 20;
 
-/// The name of the virtual machine of the Machine of this name.
+/// Returns the VirtualMachine name for a Machine: the Machine's name, or the output of the naming template.
 pub fn vm_name(wcp_machine: &WCPMachine, machine: &str) -> Result<String, InvalidInput> {
     let Some(naming) = &wcp_machine.spec.naming else { return Ok(machine.to_owned()) };
     let template = naming.template.as_str();
@@ -38,7 +38,7 @@ pub fn vm_name(wcp_machine: &WCPMachine, machine: &str) -> Result<String, Invali
     })
 }
 
-/// The name, if objects and hosts can have it.
+/// Returns the name if it is a valid object name and hostname.
 fn check_name(name: String) -> Result<String, String> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_label = |label: &str| {
@@ -52,7 +52,7 @@ fn check_name(name: String) -> Result<String, String> {
     ))
 }
 
-/// Why the virtual machine of our name is none of ours: another Machine was given the name, or somebody made it.
+/// Returns the error for a VirtualMachine name that belongs to another owner: another Machine's WCPMachine, or a user.
 pub fn name_taken(wcp_machine: &WCPMachine, machine: &str, vm: &VirtualMachine) -> InvalidInput {
     let object = named(vm);
     match controller_of::<WCPMachine, _>(vm) {
@@ -63,7 +63,7 @@ pub fn name_taken(wcp_machine: &WCPMachine, machine: &str, vm: &VirtualMachine) 
     }
 }
 
-/// The functions of naming templates besides Go's own.
+/// The functions that naming templates can use in addition to Go's built-in ones.
 struct Naming;
 
 impl Functions for Naming {
@@ -75,19 +75,19 @@ impl Functions for Naming {
         };
         Some(exactly(args, 2).and_then(|()| {
             let of = text(args[1])?;
-            // Neither makes more than it is given.
+            // The output isn't longer than the input.
             budget.spend(of.len())?;
             Ok(function(args[0], of)?)
         }))
     }
 }
 
-/// The text without that end.
+/// Removes the suffix from `of`, if `of` ends with it.
 fn trim_suffix(suffix: &Value, of: &str) -> Result<Value, &'static str> {
     Ok(of.strip_suffix(text(suffix)?).unwrap_or(of).into())
 }
 
-/// The first so many characters, or, of a negative count, the last.
+/// Returns the first `count` characters of `of`, or the last `-count` characters if `count` is negative.
 fn truncate(count: &Value, of: &str) -> Result<Value, &'static str> {
     let count = count.as_i64().ok_or("an argument is not a whole number")?;
     let kept = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);

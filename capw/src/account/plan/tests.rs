@@ -37,7 +37,7 @@ fn account() -> ProviderServiceAccount {
     }
 }
 
-/// A cluster whose API server answers, and nothing of the account.
+/// Returns the facts for a cluster whose API server answers, before any object of the account exists.
 fn nothing() -> Facts {
     let mut cluster = fixtures::cluster();
     let status = cluster.status.get_or_insert_with(ClusterStatus::default);
@@ -50,7 +50,7 @@ fn nothing() -> Facts {
     }
 }
 
-/// All that the first plan makes, as the API server has it.
+/// Returns the facts after the first plan was carried out: the ServiceAccount exists.
 fn first() -> Facts {
     let Plan { service_account, role, binding, token, in_guest: _ } = planned(&nothing());
     assert!(token.is_none(), "it belongs to what is not there yet");
@@ -60,7 +60,7 @@ fn first() -> Facts {
     Facts { children, ..nothing() }
 }
 
-/// The same with what the second plan makes, and Kubernetes' token of this text.
+/// Returns the facts after the second plan was carried out and Kubernetes has created this token.
 fn made(token: &str) -> Facts {
     let facts = first();
     let mut secret = planned(&facts).token.unwrap();
@@ -80,7 +80,7 @@ fn planned(facts: &Facts) -> Plan {
     plan(&account(), facts).unwrap_or_else(|stop| panic!("{stop}"))
 }
 
-/// What stops the plan, or its last step.
+/// Returns the reason why the plan or its last step can't be computed.
 fn stop(account: &ProviderServiceAccount, facts: &Facts) -> Option<Stop> {
     plan(account, facts).map_or_else(Some, |plan| plan.in_guest.err())
 }

@@ -8,7 +8,7 @@ use crate::network::NetworkFlags;
 
 use super::*;
 
-/// A Cluster that nobody gave an endpoint.
+/// Returns a Cluster without an endpoint.
 fn without_endpoint() -> Arc<Cluster> {
     let mut cluster = cluster();
     cluster.spec.control_plane_endpoint = None;
@@ -115,7 +115,7 @@ fn an_endpoint_that_the_user_gave_the_cluster_goes_before_the_load_balancers() {
     assert_eq!(host(&given), "192.168.123.9");
 }
 
-/// It is moved with its cluster, and would get another address there.
+/// Otherwise, the load balancer would get another address after the cluster is moved to another management cluster.
 #[test]
 fn a_load_balancer_is_asked_for_the_address_that_the_cluster_has() {
     let asked = |host: &str| {

@@ -10,7 +10,8 @@ use crate::wcpcluster::plan;
 
 use super::*;
 
-/// All three objects made, the network realised or not, the endpoint known or not.
+/// Returns the step results after all three objects were applied. `network` is the network's condition, and `endpoint` says
+/// whether the endpoint is known.
 fn made(network: Option<Graded>, endpoint: bool) -> StepResults {
     let plan = plan::plan(&wcp_cluster(), &cluster_facts()).unwrap();
     let mut realised = plan.network.unwrap();

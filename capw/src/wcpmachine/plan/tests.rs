@@ -26,7 +26,7 @@ fn waits(wcp_machine: &WCPMachine, facts: &Facts) -> Waiting {
     }
 }
 
-/// The WCPMachine as it is once the plan's identity is persisted.
+/// Returns the WCPMachine after the plan's identity was persisted.
 fn persisted(mut wcp_machine: WCPMachine, plan: &Plan) -> WCPMachine {
     if let Some(provider_id) = &plan.identity {
         wcp_machine.spec.provider_id = Some(provider_id.clone());
@@ -203,7 +203,7 @@ fn it_waits_for_what_is_not_there_yet() {
     }
 }
 
-/// A virtual machine that is there stays where it is: a zone may be taken from its namespace later.
+/// Only new VirtualMachines are checked, because a zone can be removed from the namespace later.
 #[test]
 fn a_machine_of_a_zone_that_does_not_exist_is_not_placed_anywhere() {
     let mut machine = fixtures::machine(true);
@@ -462,7 +462,7 @@ fn a_machine_whose_secret_was_replaced_gets_its_own_back_while_it_is_off() {
         ["spec.vmMetadata", "metadata.ownerReferences", "metadata.labels"]
     );
     assert!(repair::replaced_fields(&intent, &intent).is_empty());
-    // Of one that is on and stays on the definition lets nobody change the Secret.
+    // The API server rejects a Secret change while the VirtualMachine is powered on.
     let off = VirtualMachine {
         spec: VirtualMachineSpec { power_state: Some("poweredOff".into()), ..intent.spec.clone() },
         ..intent.clone()

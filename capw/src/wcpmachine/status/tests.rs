@@ -166,7 +166,7 @@ fn without_a_virtual_machine_the_outcome_tells() {
     assert!(reason(&lost).2.contains("A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
 
-/// Its identity would count as that of a virtual machine which was there: once the name is free, none would be made.
+/// Otherwise, the other VM's UUID would count as the UUID of a lost VM, and a VM wouldn't be created once the name is free.
 #[test]
 fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
     let mut other = wcp_machine();
