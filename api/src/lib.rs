@@ -5,6 +5,7 @@
 //!
 //! Reading is lenient and writing is strict: a missing required field deserializes as its default, so that one
 //! malformed object doesn't fail a whole list. The CRDs from [`crds`] make the API server reject such an object.
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 // Printer columns repeat `type_` and `json_path`.
 #![allow(clippy::duplicated_attributes)]

@@ -1,6 +1,6 @@
 //! Tests that upgrades are lossless: today's CRDs accept and keep everything that the CRDs of an earlier release
 //! accepted.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

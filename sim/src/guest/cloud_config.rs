@@ -124,7 +124,6 @@ pub enum UserEntry {
 /// A user. `Debug` prints only the name.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[allow(missing_docs)]
 pub struct User {
     pub name: String,
     pub gecos: Option<String>,

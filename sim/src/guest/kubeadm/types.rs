@@ -60,7 +60,6 @@ macro_rules! document {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
         #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-        #[allow(missing_docs)]
         pub struct $name { $($(#[$field_doc])* #[serde(deserialize_with = "nullable")] pub $field: $kind),* }
     };
 }
