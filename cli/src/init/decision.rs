@@ -42,6 +42,7 @@ pub fn decide(facts: &Facts, site_vcenter: Option<&str>) -> Result<Decisions, Ve
     }
     let machines = facts.remaining.get(VIRTUAL_MACHINE).copied().unwrap_or(0);
     let configured = facts.configuration.as_ref().map(|configuration| configuration.vc_pnid.as_str());
+    let configured = configured.filter(|vcenter| !vcenter.is_empty());
     if let (Some(old), Some(new)) = (configured, site_vcenter)
         && old != new
         && machines > 0

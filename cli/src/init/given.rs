@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use api::names::VMOP_NAMESPACE;
-use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
+use api::vmop::PROVIDER_CONFIGURATION;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::diagnosis::{Diagnosis, Outcome};
@@ -75,9 +75,7 @@ impl GivenSite {
         let stored = configurations.get(PROVIDER_CONFIGURATION).await;
         let stored = stored
             .with_context(|| format!("cannot read ConfigMap {VMOP_NAMESPACE}/{PROVIDER_CONFIGURATION}"))?;
-        let configuration = ProviderConfiguration::from_data(&stored.data.unwrap_or_default());
-        let configuration = configuration.config_map(VMOP_NAMESPACE);
-        let file = SiteFile::new(vec![configuration])?;
+        let file = SiteFile::from_stored(&stored.data.unwrap_or_default())?;
         let mut credentials = stored_credentials(client, &file).await?;
         credentials.extend(read_credentials(flags)?.into_iter().flatten());
         Ok(Self { file, credentials: Some(credentials), vcenter_ca: flags.vcenter_ca.clone() })

@@ -9,7 +9,7 @@ use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use components::render::Networks;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Resource as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use vmop::doctor::endpoints::AddressPool;
 use vmop::doctor::new_site::NewSite;
 use vsphere::MoRef;
@@ -25,6 +25,15 @@ pub struct SiteFile {
 }
 
 impl SiteFile {
+    /// Creates the site file of a cluster from the data of its provider configuration. The file keeps keys that Layercake doesn't read,
+    /// because it is applied over the stored ConfigMap.
+    pub fn from_stored(data: &BTreeMap<String, String>) -> Result<Self> {
+        let metadata = json!({ "name": PROVIDER_CONFIGURATION, "namespace": VMOP_NAMESPACE });
+        Self::new(vec![
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }),
+        ])
+    }
+
     /// Finds the provider configuration among the objects, and checks its required keys. Also checks that the
     /// StorageClasses are valid.
     pub fn new(objects: Vec<Value>) -> Result<Self> {
@@ -152,8 +161,6 @@ fn is_configuration(object: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn configuration(data: &Value) -> Value {
@@ -167,6 +174,16 @@ mod tests {
             json!({ "VcPNID": "vc", "VcCredsSecretName": "s", "Datacenter": "d", "NetworkProvider": "NSXT" });
         let site = SiteFile::new(vec![configuration(&data)]).unwrap();
         assert_eq!((site.networks(), site.vcenter(), site.secret()), (Networks::Nsx, "vc", "s"));
+    }
+
+    #[test]
+    fn a_stored_configuration_keeps_the_keys_of_other_programs() {
+        let data =
+            [("VcPNID", "vc"), ("VcCredsSecretName", "s"), ("Datacenter", "d"), ("CtrlVmVmAATag", "t")];
+        let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let site = SiteFile::from_stored(&data).unwrap();
+        assert_eq!(site.objects[0]["data"], json!(data));
+        assert_eq!(site.vcenter(), "vc");
     }
 
     #[test]
