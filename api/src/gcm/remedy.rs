@@ -14,8 +14,9 @@ pub const FIELDS: [(&str, &str); 4] = [
 /// Returns capw's message with a TanzuKubernetesCluster field after each remedy that has one.
 #[must_use]
 pub fn with_fields(message: &str) -> String {
-    FIELDS.iter().fold(message.to_owned(), |message, (remedy, field)| {
-        message.replacen(remedy, &format!("{remedy} ({field})"), 1)
+    FIELDS.iter().fold(message.to_owned(), |message, (remedy, field)| match message.rsplit_once(remedy) {
+        Some((before, after)) => format!("{before}{remedy} ({field}){after}"),
+        None => message,
     })
 }
 
@@ -26,4 +27,6 @@ fn a_remedy_gets_its_field() {
                     (spec.settings.network.trust). Read the log";
     assert_eq!(with_fields(plain), expected);
     assert_eq!(with_fields("Set the clock"), "Set the clock");
+    let guest = "Use a larger virtual machine class: 1. Use a larger virtual machine class";
+    assert!(with_fields(guest).ends_with("class (spec.topology)"), "a guest's own words come first");
 }

@@ -174,6 +174,14 @@ mod tests {
     }
 
     #[test]
+    fn gcm_finds_the_remedies_to_which_it_adds_fields() {
+        for (remedy, field) in api::gcm::remedy::FIELDS {
+            assert!(REMEDIES.iter().any(|(_, text)| text.contains(remedy)), "{field}: {remedy}");
+        }
+        assert!(REMEDIES.iter().all(|(_, text)| !text.contains("spec.")));
+    }
+
+    #[test]
     fn a_reason_is_never_the_guests_own_word() {
         for (condition, reason) in [
             (failed("WaitingForBootstrapData", ""), "BootstrapFailed"),

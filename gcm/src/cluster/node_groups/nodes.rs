@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::capi::Machine;
-use api::capw::WCPMachine;
-use api::capw::vm_status;
+use api::capw::{WCPMachine, vm_status};
 use api::conditions::{FALSE, TRUE, capi, metav1};
 use api::gcm::parts::node_status;
 use api::names::label;
