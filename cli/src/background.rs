@@ -45,8 +45,7 @@ pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Opti
         );
         bail!(
             "a stack already runs in the background (process {process}). {ready}. To stop it: layercake down. To start \
-             another one beside it, which is stopped with the same XDG_STATE_HOME: XDG_STATE_HOME=$(mktemp -d) layercake \
-             up --detach"
+             another one, in another shell: export XDG_STATE_HOME=$(mktemp -d); layercake up --detach"
         );
     }
     say!("Starting a stack in the background. Its output is written to {}", daemon.log().display());
