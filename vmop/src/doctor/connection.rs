@@ -98,14 +98,14 @@ fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (Strin
                 "Write the SHA-256 of the certificate as AB:CD:…".to_owned(),
             )
         })?),
-        Trust::Nobody => vsphere::Trust::Insecure,
-        Trust::Public => vsphere::Trust::System,
+        Trust::Insecure => vsphere::Trust::Insecure,
+        Trust::System => vsphere::Trust::System,
     })
 }
 
 fn judge_trust(trust: &Trust, shown: &ShownCertificate) -> Diagnosis {
     match trust {
-        Trust::Nobody => TRUSTED.warning(
+        Trust::Insecure => TRUSTED.warning(
             "InsecureSkipTLSVerify is true: any server that answers receives the password",
             format!(
                 "Remove it, and set CAFilePath or Thumbprint; the server's thumbprint is {}, compare it with vCenter's own first",
@@ -114,7 +114,7 @@ fn judge_trust(trust: &Trust, shown: &ShownCertificate) -> Diagnosis {
         ),
         Trust::CaFile(path) => TRUSTED.ok(format!("by the CA bundle {path}")),
         Trust::Thumbprint(_) => TRUSTED.ok("by its thumbprint"),
-        Trust::Public => TRUSTED.ok("by the operating system's trust anchors"),
+        Trust::System => TRUSTED.ok("by the operating system's trust anchors"),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
         let not_after = Timestamp::MAX;
         let shown =
             ShownCertificate { thumbprint: vsphere::Thumbprint::of(b"x"), subject: String::new(), not_after };
-        let diagnosis = judge_trust(&Trust::Nobody, &shown);
+        let diagnosis = judge_trust(&Trust::Insecure, &shown);
         assert_eq!(diagnosis.outcome, Outcome::Warning);
         assert!(diagnosis.remedy.contains(&shown.thumbprint.to_string()), "{}", diagnosis.remedy);
     }

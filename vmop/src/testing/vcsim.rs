@@ -43,7 +43,7 @@ pub fn settings(sim: &Sim) -> Settings {
         promote_disks: PromoteDisks::Disabled,
         stack: "s1".into(),
         wire: sim.config().wire,
-        trust: Trust::Nobody,
+        trust: Trust::Insecure,
         secret: CredentialsSecret::default(),
         username: String::new(),
         password: String::new().into(),

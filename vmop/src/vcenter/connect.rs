@@ -218,8 +218,8 @@ fn client_config(settings: &Settings, program: &Program) -> Result<Config, Probl
         Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(text.parse().map_err(|error| {
             Problem::new(format!("ConfigMap {PROVIDER_CONFIGURATION}: Thumbprint: {error}"))
         })?),
-        Trust::Nobody => vsphere::Trust::Insecure,
-        Trust::Public => vsphere::Trust::System,
+        Trust::Insecure => vsphere::Trust::Insecure,
+        Trust::System => vsphere::Trust::System,
     };
     let credentials = to_credentials(settings);
     let base = Config::new(settings.host.clone(), "", "");

@@ -18,9 +18,9 @@ pub enum Trust {
     /// Verified by its SHA-256 fingerprint (`Thumbprint`).
     Thumbprint(String),
     /// Not verified (`InsecureSkipTLSVerify`).
-    Nobody,
+    Insecure,
     /// Verified by the operating system's trust anchors.
-    Public,
+    System,
 }
 
 /// The component that assigns networks to VM NICs (`NetworkProvider`).
@@ -321,7 +321,7 @@ impl<'a> ConfigData<'a> {
         let (key, trust) = match (thumbprint, ca_file) {
             (Some(thumbprint), _) => ("Thumbprint", Trust::Thumbprint(thumbprint)),
             (None, Some(path)) => ("CAFilePath", Trust::CaFile(path)),
-            (None, None) => return Ok(if insecure { Trust::Nobody } else { Trust::Public }),
+            (None, None) => return Ok(if insecure { Trust::Insecure } else { Trust::System }),
         };
         if insecure {
             return Err(ConfigProblem::InsecureBeside(self.namespace.to_owned(), key));

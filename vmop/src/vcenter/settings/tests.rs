@@ -21,7 +21,7 @@ fn settings(extra: &[(&str, &str)], secret: &BTreeMap<String, Vec<u8>>) -> Resul
 #[test]
 fn defaults_are_vm_operators() {
     let settings = settings(&[], &secret()).unwrap();
-    assert_eq!((settings.port, settings.trust, settings.storage_class_required), (443, Trust::Public, false));
+    assert_eq!((settings.port, settings.trust, settings.storage_class_required), (443, Trust::System, false));
     assert_eq!((settings.library, settings.promote_disks), (None, PromoteDisks::Disabled));
 }
 
@@ -69,7 +69,7 @@ fn the_strictest_way_to_verify_the_certificate_is_used() {
     assert_eq!(trust(&[thumbprint, ca_file]).unwrap(), Trust::Thumbprint("aa:bb".into()));
     assert_eq!(trust(&[ca_file, ("InsecureSkipTLSVerify", "false")]).unwrap(), Trust::CaFile("/ca".into()));
     let insecure = ("InsecureSkipTLSVerify", "true");
-    assert_eq!(trust(&[insecure]).unwrap(), Trust::Nobody);
+    assert_eq!(trust(&[insecure]).unwrap(), Trust::Insecure);
     for verified in [thumbprint, ca_file] {
         let problem = trust(&[verified, insecure]).unwrap_err().to_string();
         assert!(

@@ -14,7 +14,7 @@ use vsphere::{Devices, Disk, Vm};
 
 use super::marks::{marks, place};
 
-/// One of the VM's own disks, as it was first seen.
+/// The first observed state of one of the VM's own disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedDisk {
