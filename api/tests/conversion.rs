@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(&to(&to(&old, V2), V1), &old);
     }
 
-    /// A v1alpha1 client always reads what it has written, with or without kept data.
+    /// A v1alpha1 client always reads the values that it wrote, with or without kept data.
     #[test]
     fn what_is_visible_wins(hub in clusters::hub_spec(), old in clusters::old_spec()) {
         let mut shown = to(&object(V3, hub, json!({})), V1);

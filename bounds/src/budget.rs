@@ -19,8 +19,8 @@ pub enum Exceeded {
 /// The total number of bytes that one computation may read, copy and create. Dropped values are not refunded, so that the
 /// budget limits work as well as memory.
 ///
-/// Code that processes untrusted input takes a `&Budget` and calls [`Budget::spend`] before it copies or creates a value
-/// whose size depends on the input.
+/// Code that processes untrusted input takes a `&Budget` and calls [`Budget::spend`] before it copies or creates a value.
+/// Values of constant size are free.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,

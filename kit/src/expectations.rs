@@ -58,7 +58,7 @@ impl Expectations {
     /// Records a write. `object` is the object that the API server returned.
     pub fn record_write<K: Resource<DynamicType = ()>>(&self, object: &K) {
         if let Some(version) = version(object) {
-            // The response to the removal of the last finalizer shows the object as it was. The delete event has a later version.
+            // The response to the removal of the last finalizer has the old version. The delete event has a later one.
             let version = version + u64::from(is_ended(object));
             let unseen = Unseen { version, at: Instant::now() };
             self.state.lock().unseen.insert(key_of(object), unseen);

@@ -38,7 +38,7 @@ pub struct Seen {
     call: String,
     /// The body as JSON, for either wire protocol.
     pub body: String,
-    /// The body as it was received.
+    /// The received body, not decoded.
     pub raw: String,
     /// The request line and the headers.
     pub head: String,

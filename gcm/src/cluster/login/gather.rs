@@ -1,7 +1,7 @@
 //! Reads the Secrets for logging in to nodes. Generates missing keys and passwords, which are stored when the plan is
 //! carried out.
 //!
-//! An existing Secret is used, whoever created it, so that users can provide their own keys and passwords.
+//! An existing Secret is used even if a user created it, so that users can provide their own keys and passwords.
 
 use std::time::Duration;
 

@@ -34,8 +34,8 @@ pub enum CaseKind {
     Kill(ParkPoint),
     /// The event is delayed by [`HELD`].
     Hold,
-    /// The VM operator is killed after the write. When it restarts, it sees the API server as it was this many steps
-    /// earlier.
+    /// The VM operator is killed after the write. After its restart, it reads the state that the API server had this many
+    /// steps earlier.
     Travel(usize),
 }
 
