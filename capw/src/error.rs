@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use api::conditions::{contract, vmop, wcp_machine as reasons};
 use api::names::annotation::DELETE_FOR_MOVE;
-use kit::apply::{is_already_exists, is_conflict};
+use kit::apply::is_already_exists;
 use kit::events::named;
 use kit::expectations::StaleCache;
-use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
@@ -43,16 +42,6 @@ impl Error {
         let what = format!("{what} {}", named(object));
         move |source| Self::Api { what, source }
     }
-
-    /// Returns true if the object changed in the meantime or the cache is stale. This isn't a failure: a reconcile with current
-    /// data follows soon.
-    pub fn is_overtaken(&self) -> bool {
-        match self {
-            Self::Behind(_) => true,
-            Self::Api { source, .. } => is_conflict(source) || is_already_exists(source),
-            Self::Invalid(_) | Self::Waiting(_) => false,
-        }
-    }
 }
 
 impl ReconcileError for Error {
@@ -62,9 +51,9 @@ impl ReconcileError for Error {
                 invalid.look_again().map_or(Disposition::Invalid, |again| Disposition::Waiting(Some(again)))
             }
             Self::Waiting(waiting) => Disposition::Waiting(waiting.look_again()),
-            Self::Behind(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Behind(_) => Disposition::Overtaken,
             // Once the cache contains the existing object, the plan checks its owner.
-            Self::Api { source, .. } if is_already_exists(source) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api { source, .. } if is_already_exists(source) => Disposition::Overtaken,
             Self::Api { source, .. } => Disposition::from_api_error(source),
         }
     }
@@ -263,8 +252,8 @@ mod tests {
             what: "applying it".into(),
             source: kube::Error::Api(Box::new(kube::core::Status::failure("m", reason).with_code(code))),
         };
-        assert!(error(409, "Conflict").is_overtaken());
-        assert!(error(409, "AlreadyExists").is_overtaken());
-        assert!(!error(500, "InternalError").is_overtaken());
+        assert_eq!(error(409, "Conflict").disposition(), Disposition::Overtaken);
+        assert_eq!(error(409, "AlreadyExists").disposition(), Disposition::Overtaken);
+        assert_eq!(error(500, "InternalError").disposition(), Disposition::Failed);
     }
 }

@@ -25,6 +25,7 @@ use crate::expectations::Expectations;
 use crate::index::{reference, reference_to};
 use crate::metrics::Metrics;
 use crate::optional::Optional;
+use crate::reconcile::{self, Reconcile, Reported};
 use crate::retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter};
 use crate::runtime::Runtime;
 use crate::slots::{Slot, Slots};
@@ -190,6 +191,15 @@ impl<K: Watchable> Controller<K> {
         self
     }
 
+    /// Runs a reconciler's steps for each object until the program shuts down. See [`Reconcile`].
+    pub async fn drive<R>(self, reconciler: R)
+    where
+        K: Reported,
+        R: Reconcile<Kind = K>,
+    {
+        self.run(Arc::new(reconciler), reconcile::reconcile).await;
+    }
+
     /// Runs reconciles until the program shuts down, then waits for the running reconciles to finish.
     pub async fn run<Ctx, F, Fut, E>(self, ctx: Arc<Ctx>, reconcile: F)
     where
@@ -323,6 +333,10 @@ impl<K: Watchable, F> Steps<K, F> {
                     "reconcile failed; trying again"
                 );
                 Action::requeue(delay)
+            }
+            Disposition::Overtaken => {
+                tracing::debug!(why = %error, "overtaken");
+                Action::requeue(jitter(REQUEUE_SOON))
             }
             // Waiting between two failures isn't a success, so the failure count stays.
             Disposition::Waiting(delay) => {

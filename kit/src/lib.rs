@@ -22,6 +22,7 @@ pub mod metrics;
 mod moving;
 pub mod optional;
 mod pruned;
+pub mod reconcile;
 pub mod retry;
 pub mod run;
 pub mod runtime;
@@ -37,6 +38,7 @@ pub mod webhook;
 
 pub use controller::Controller;
 pub use moving::is_moving;
+pub use reconcile::Reconcile;
 pub use retry::{Disposition, Next, ReconcileError};
 pub use run::run;
 pub use runtime::{NotLeader, Runtime};

@@ -8,6 +8,8 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use rand::RngExt;
 
+use crate::api_error::is_conflict;
+
 /// The next reconcile after a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -17,24 +19,24 @@ pub enum Next {
     After(Duration),
 }
 
-/// The three families of reconcile errors, which determine when the object is retried.
+/// The families of reconcile errors, which determine when the object is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// The user must change the object. The object isn't retried before a change or the next resync.
     Invalid,
     /// The object waits for something else. The delay is set if no watch reports when the wait is over.
     Waiting(Option<Duration>),
+    /// The object changed in the meantime, or the cache doesn't contain this process's last write yet. The reconcile is repeated
+    /// with current data at once. This isn't a failure, so it isn't reported.
+    Overtaken,
     /// The reconcile failed and may succeed later. It is retried with backoff.
     Failed,
 }
 
 impl Disposition {
-    /// Returns the disposition for an API error. A conflict only waits until the cache catches up.
+    /// Returns the disposition for an API error. After a conflict, the reconcile is repeated when the cache has caught up.
     pub fn from_api_error(error: &kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) if status.is_conflict() => Self::Waiting(Some(REQUEUE_SOON)),
-            _ => Self::Failed,
-        }
+        if is_conflict(error) { Self::Overtaken } else { Self::Failed }
     }
 }
 

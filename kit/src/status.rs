@@ -73,6 +73,58 @@ pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec
     new
 }
 
+/// A status whose conditions get their transition times from the driver.
+pub trait Settle {
+    /// Sets the transition times of all conditions, as [`settle`] does. `old` is the status that the object has now.
+    fn settle(&mut self, old: Option<&Self>, now: Timestamp);
+}
+
+/// Implements [`Settle`] for statuses whose conditions are all in the field `conditions`.
+macro_rules! settle_conditions {
+    ($($status:ty),* $(,)?) => {$(
+        impl Settle for $status {
+            fn settle(&mut self, old: Option<&Self>, now: Timestamp) {
+                let old = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
+                self.conditions = settle(old, std::mem::take(&mut self.conditions), now);
+            }
+        }
+    )*};
+}
+
+settle_conditions!(
+    api::capw::ProviderServiceAccountStatus,
+    api::capw::WCPClusterStatus,
+    api::capw::WCPMachineStatus,
+    api::gcm::parts::AddonStatus,
+    api::gcm::release::OSImageStatus,
+    api::gcm::release::TanzuKubernetesReleaseStatus,
+    api::vmop::VirtualMachineImageStatus,
+    api::vmop::VirtualMachineServiceStatus,
+    api::vmop::VirtualMachineSetResourcePolicyStatus,
+);
+
+impl Settle for api::gcm::TanzuKubernetesClusterStatus {
+    fn settle(&mut self, old: Option<&Self>, now: Timestamp) {
+        let before = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
+        self.conditions = settle(before, std::mem::take(&mut self.conditions), now);
+        for addon in &mut self.addons {
+            let before = old.and_then(|old| old.addons.iter().find(|before| before.name == addon.name));
+            addon.settle(before, now);
+        }
+    }
+}
+
+/// A status without conditions.
+macro_rules! no_conditions {
+    ($($status:ty),* $(,)?) => {$(
+        impl Settle for $status {
+            fn settle(&mut self, _old: Option<&Self>, _now: Timestamp) {}
+        }
+    )*};
+}
+
+no_conditions!(api::capw::WCPMachineTemplateStatus, api::vmop::WebConsoleRequestStatus);
+
 /// Returns the message in printable form and within the limits, or `None` if that is the message itself.
 fn shown(message: &str) -> Option<String> {
     let lines = message.split('\n').take(LINES).map(|line| printable(line, LINE));

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use api::conditions::cause::one_line;
-use kit::apply::{is_already_exists, is_conflict};
+use kit::apply::is_already_exists;
 use kit::events::named;
 use kit::guest::GuestError;
-use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
@@ -108,11 +107,6 @@ impl Error {
             _ => Self::Api { what, source },
         }
     }
-
-    /// Returns true if the object changed in the meantime. This isn't a failure: a reconcile with current data follows soon.
-    pub fn is_overtaken(&self) -> bool {
-        matches!(self, Self::Api { source, .. } if is_conflict(source) || is_already_exists(source))
-    }
 }
 
 impl ReconcileError for Error {
@@ -130,7 +124,7 @@ impl ReconcileError for Error {
             },
             Self::Guest(_) => Disposition::Failed,
             Self::Forbidden { .. } => Disposition::Waiting(Some(RECHECK_AFTER)),
-            Self::Api { source, .. } if is_already_exists(source) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::Api { source, .. } if is_already_exists(source) => Disposition::Overtaken,
             Self::Api { source, .. } => Disposition::from_api_error(source),
         }
     }
@@ -180,8 +174,9 @@ mod tests {
         let forbidden = failed(403, "Forbidden");
         assert_eq!(forbidden.disposition(), Disposition::Waiting(Some(RECHECK_AFTER)));
         assert!(forbidden.to_string().ends_with("RBAC permissions: {secrets}"), "{forbidden}");
-        assert!(!forbidden.is_overtaken());
-        assert!(failed(409, "AlreadyExists").is_overtaken() && failed(409, "Conflict").is_overtaken());
+        for reason in ["AlreadyExists", "Conflict"] {
+            assert_eq!(failed(409, reason).disposition(), Disposition::Overtaken, "{reason}");
+        }
         assert_eq!(failed(500, "InternalError").disposition(), Disposition::Failed);
     }
 }

@@ -47,6 +47,20 @@ pub struct Facts {
     pub guest: GuestFacts,
 }
 
+impl Facts {
+    /// Returns the facts if nothing but the Cluster was read.
+    pub fn of_cluster(cluster: Option<Arc<Cluster>>) -> Self {
+        Self { cluster, server: None, children: Children::default(), guest: GuestFacts::Unneeded }
+    }
+}
+
+/// Returns true if the account is paused, or its workload cluster is being deleted and doesn't need a token anymore. An account that
+/// is being deleted itself is only held by a pause.
+pub fn is_held(account: &ProviderServiceAccount, cluster: Option<&Cluster>) -> bool {
+    let cluster_deleted = cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_some());
+    upstream::is_paused(account, cluster) || (cluster_deleted && account.meta().deletion_timestamp.is_none())
+}
+
 /// Returns the Cluster that gets the token. This Cluster owns the account's WCPCluster and references it.
 pub fn cluster(account: &ProviderServiceAccount, caches: &Caches) -> Option<Arc<Cluster>> {
     let wcp_cluster = beside(&caches.wcp_clusters, account, account.spec.r#ref.name.as_deref()?)?;
@@ -70,7 +84,7 @@ pub async fn facts(
     ctx: &Context,
 ) -> Result<(Facts, Option<Guest>), Error> {
     let server = cluster.as_deref().and_then(server_of);
-    let mut facts = Facts { cluster, server, children: Children::default(), guest: GuestFacts::Unneeded };
+    let mut facts = Facts { server, ..Facts::of_cluster(cluster) };
     let Some((cluster, server)) = facts.cluster.as_deref().zip(facts.server.as_deref()) else {
         return Ok((facts, None));
     };

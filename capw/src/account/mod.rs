@@ -19,22 +19,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::capi::Cluster;
-use api::capw::{ProviderServiceAccount, WCPCluster};
-use jiff::Timestamp;
+use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus, WCPCluster};
 use kit::apply::Api;
 use kit::controller::steers;
 use kit::events::Events;
 use kit::index::{Index, key};
+use kit::reconcile::{Deletion, Seen};
 use kit::watch::Change;
-use kit::{Controller, Next, Runtime};
+use kit::{Controller, Next, Reconcile, Runtime};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
 use crate::caches::Caches;
-use crate::upstream;
 use context::Context;
 use error::Error;
-use gather::server_of;
+use gather::{Facts, server_of};
+use guest::Guest;
+use plan::Plan;
 
 /// The interval between checks of a ready account's Secrets.
 const LOOKED_AT_AFTER: Duration = Duration::from_mins(2);
@@ -56,45 +57,76 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
         .watches_changes(&caches.wcp_clusters, move |change| of_changed_wcp_cluster(change, &by_cluster))
         .watches_changes(&caches.clusters, move |change| of_changed_cluster(change, &also_by_cluster))
         .concurrency(CONCURRENCY)
-        .run(Arc::new(context), reconcile)
+        .drive(context)
         .await;
 }
 
-/// Reconciles one account and its token.
-async fn reconcile(account: Arc<ProviderServiceAccount>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let cluster = gather::cluster(&account, &ctx.caches);
-    if kit::is_moving(&*account) || upstream::is_paused(&*account, cluster.as_deref()) {
-        return Ok(Next::OnChange);
-    }
-    if account.meta().deletion_timestamp.is_some() {
-        return delete::carry_out(&account, cluster.as_deref(), &ctx).await.map(|()| Next::OnChange);
-    }
-    // A workload cluster that is being deleted doesn't need a token.
-    if cluster.as_ref().is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_some()) {
-        return Ok(Next::OnChange);
-    }
-    let outcome = bring_about(&account, cluster, &ctx).await;
-    if outcome.as_ref().is_err_and(Error::is_overtaken) {
-        return outcome.map(|()| Next::OnChange);
-    }
-    let status = status::status(&account, &outcome, Timestamp::now());
-    let sent = ctx.api.patch_status(&*account, &status).await;
-    if sent.map_err(Error::api(&*account, "status of"))? {
-        let old = account.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        ctx.events.transitions(&*account, old, &status.conditions, status::is_failed);
-    }
-    outcome.map(|()| Next::After(LOOKED_AT_AFTER))
-}
+/// An account's objects and its token.
+impl Reconcile for Context {
+    type Kind = ProviderServiceAccount;
+    type Facts = (Facts, Option<Guest>);
+    type Plan = Plan;
+    type Done = ();
+    type Error = Error;
 
-async fn bring_about(
-    account: &ProviderServiceAccount,
-    cluster: Option<Arc<Cluster>>,
-    ctx: &Context,
-) -> Result<(), Error> {
-    plan::check(account)?;
-    let (facts, guest) = gather::facts(account, cluster, ctx).await?;
-    let plan = plan::plan(account, &facts)?;
-    act::carry_out(account, plan, &facts, guest.as_ref(), ctx).await
+    fn api(&self) -> &Api {
+        &self.api
+    }
+
+    fn refused(account: &ProviderServiceAccount, error: kube::Error) -> Error {
+        Error::api(account, "status of")(error)
+    }
+
+    async fn gather(&self, account: &Arc<ProviderServiceAccount>) -> Result<Self::Facts, Error> {
+        let cluster = gather::cluster(account, &self.caches);
+        if gather::is_held(account, cluster.as_deref()) || account.meta().deletion_timestamp.is_some() {
+            return Ok((Facts::of_cluster(cluster), None));
+        }
+        plan::check(account)?;
+        gather::facts(account, cluster, self).await
+    }
+
+    fn is_paused(account: &ProviderServiceAccount, (facts, _): &Self::Facts) -> bool {
+        gather::is_held(account, facts.cluster.as_deref())
+    }
+
+    fn plan(account: &ProviderServiceAccount, (facts, _): &Self::Facts) -> Result<Plan, Error> {
+        Ok(plan::plan(account, facts)?)
+    }
+
+    async fn carry_out(
+        &self,
+        account: &mut Arc<ProviderServiceAccount>,
+        plan: Plan,
+        (facts, guest): &Self::Facts,
+    ) -> Result<(), Error> {
+        act::carry_out(account, plan, facts, guest.as_ref(), self).await
+    }
+
+    async fn delete(
+        &self,
+        account: &Arc<ProviderServiceAccount>,
+        (facts, _): &Self::Facts,
+    ) -> Result<Deletion<()>, Error> {
+        delete::carry_out(account, facts.cluster.as_deref(), self).await.map(|()| Deletion::Gone)
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<ProviderServiceAccountStatus> {
+        if seen.object.meta().deletion_timestamp.is_some() {
+            return None;
+        }
+        status::status(seen.object, seen.outcome)
+    }
+
+    fn publish(&self, seen: &Seen<'_, Self>, new: Option<&ProviderServiceAccountStatus>) {
+        let Some(new) = new else { return };
+        let old = seen.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        self.events.transitions(seen.object, old, &new.conditions, status::is_failed);
+    }
+
+    fn conclude((): ()) -> Result<Next, Error> {
+        Ok(Next::After(LOOKED_AT_AFTER))
+    }
 }
 
 /// Returns the index key for the account's WCPCluster.

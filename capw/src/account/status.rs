@@ -2,35 +2,34 @@
 
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus};
 use api::conditions::{TRUE, UNKNOWN, contract, wcp_cluster as words};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::events::named;
-use kit::status::{condition, find, settle};
+use kit::reconcile::Outcome;
+use kit::status::{condition, find};
 use kube::Resource;
 
 use super::error::Error;
 
 const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
 
-/// Computes the status from the outcome. `Ready` is unknown while the account only waits, for example for the workload cluster.
+/// Computes the status from the outcome, unless the account is paused. `Ready` is unknown while the account only waits, for example for the workload cluster.
 pub fn status(
     account: &ProviderServiceAccount,
-    outcome: &Result<(), Error>,
-    now: Timestamp,
-) -> ProviderServiceAccountStatus {
-    let old = account.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    outcome: &Outcome<(), Error>,
+) -> Option<ProviderServiceAccountStatus> {
     let generation = account.meta().generation;
     let new = match outcome {
-        Ok(()) => condition(TYPE, true, contract::READY, "", generation),
+        Outcome::Paused => return None,
+        Outcome::Done(()) => condition(TYPE, true, contract::READY, "", generation),
         // The workload cluster may be unreachable for a moment, or not ready yet.
-        Err(Error::Stopped(stop)) if stop.is_waiting() => unknown(stop.to_string(), generation),
-        Err(error) => failed(error.to_string(), generation),
+        Outcome::Failed(Error::Stopped(stop)) if stop.is_waiting() => unknown(stop.to_string(), generation),
+        Outcome::Failed(error) => failed(error.to_string(), generation),
     };
-    ProviderServiceAccountStatus {
-        ready: Some(outcome.is_ok()),
+    Some(ProviderServiceAccountStatus {
+        ready: Some(outcome.done().is_some()),
         error_message: is_failed(&new).then(|| new.message.clone()),
-        conditions: settle(old, vec![new], now),
-    }
+        conditions: vec![new],
+    })
 }
 
 /// Returns the condition that summarizes the accounts of a cluster, or `None` if the cluster has no accounts.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use api::capw::{NodeInfo, WCPMachineTemplate, WCPMachineTemplateStatus};
 use api::vmop::{VirtualMachineClass, VirtualMachineImage};
 use kit::apply::Api;
-use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
+use kit::reconcile::Seen;
+use kit::{Controller, Disposition, Reconcile, ReconcileError, Runtime};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
@@ -21,10 +22,16 @@ struct Context {
     api: Api,
 }
 
+/// The class and the image that the template names, if they exist.
+struct Facts {
+    class: Option<Arc<VirtualMachineClass>>,
+    image: Option<Arc<VirtualMachineImage>>,
+}
+
 /// The API server rejected the status.
 #[derive(Debug, thiserror::Error)]
 #[error("status of the WCPMachineTemplate: {}", kit::api_error::message(.0))]
-struct Error(#[from] kube::Error);
+struct Error(kube::Error);
 
 impl ReconcileError for Error {
     fn disposition(&self) -> Disposition {
@@ -47,16 +54,50 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
         .watches(&caches.classes, move |class: &VirtualMachineClass| by_class.refs(&class.name_any()))
         .watches(&caches.images, move |image: &VirtualMachineImage| by_image.refs(&image.name_any()))
         .concurrency(8)
-        .run(Arc::new(context), reconcile)
+        .drive(context)
         .await;
 }
 
-async fn reconcile(template: Arc<WCPMachineTemplate>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let spec = &template.spec.template.spec;
-    let class = ctx.caches.classes.get(None, &spec.class_name);
-    let image = ctx.caches.images.get(None, &spec.image_name);
-    ctx.api.patch_status(&*template, &status(class.as_deref(), image.as_deref())).await?;
-    Ok(Next::OnChange)
+impl Reconcile for Context {
+    type Kind = WCPMachineTemplate;
+    type Facts = Facts;
+    type Plan = ();
+    type Done = ();
+    type Error = Error;
+
+    fn api(&self) -> &Api {
+        &self.api
+    }
+
+    fn refused(_template: &WCPMachineTemplate, error: kube::Error) -> Error {
+        Error(error)
+    }
+
+    async fn gather(&self, template: &Arc<WCPMachineTemplate>) -> Result<Facts, Error> {
+        let spec = &template.spec.template.spec;
+        Ok(Facts {
+            class: self.caches.classes.get(None, &spec.class_name),
+            image: self.caches.images.get(None, &spec.image_name),
+        })
+    }
+
+    fn plan(_template: &WCPMachineTemplate, _facts: &Facts) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn carry_out(
+        &self,
+        _template: &mut Arc<WCPMachineTemplate>,
+        (): (),
+        _facts: &Facts,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<WCPMachineTemplateStatus> {
+        let Facts { class, image } = seen.facts?;
+        Some(status(class.as_deref(), image.as_deref()))
+    }
 }
 
 /// Returns the class's capacity and the image's node info. Unknown capacities are left out. Images without OVF properties count

@@ -10,6 +10,7 @@ use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
 use kit::apply::Applied;
 use kit::watch::Watchable;
+use kit::{Disposition, ReconcileError};
 use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::json;
@@ -20,16 +21,6 @@ use super::occupied::OccupiedAddress;
 use super::plan::{Front, Plan, claimed_address, endpoint, endpoint_use, load_balancer_address};
 use crate::error::Error;
 use crate::virtual_router::virtual_router;
-
-/// The outcome of a reconcile.
-pub enum Done {
-    /// The WCPCluster is paused, or it changed before the endpoint was persisted.
-    Nothing,
-    /// All steps were attempted.
-    Tried(Box<StepResults>),
-    /// The finalizer was removed.
-    Gone,
-}
 
 /// The result of each step. A failed step doesn't prevent the other steps.
 pub struct StepResults {
@@ -91,7 +82,7 @@ pub async fn carry_out(
     plan: Plan,
     facts: &Facts,
     ctx: &Context,
-) -> Result<Done, Error> {
+) -> Result<Box<StepResults>, Error> {
     let Plan { policy, network, front } = plan;
     keep_virtual_router(cluster, facts, ctx).await?;
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
@@ -109,11 +100,11 @@ pub async fn carry_out(
         network,
         carry_out_front(&front, facts, ctx),
     );
-    let endpoint = persist_endpoint(cluster, facts.cluster.as_deref(), front.host(), ctx).await;
-    if endpoint.as_ref().is_err_and(Error::is_overtaken) {
-        return endpoint.map(|_| Done::Nothing);
-    }
-    Ok(Done::Tried(Box::new(StepResults { policy, network, front, endpoint })))
+    let endpoint = match persist_endpoint(cluster, facts.cluster.as_deref(), front.host(), ctx).await {
+        Err(error) if error.disposition() == Disposition::Overtaken => return Err(error),
+        endpoint => endpoint,
+    };
+    Ok(Box::new(StepResults { policy, network, front, endpoint }))
 }
 
 /// Draws and writes the cluster's virtual router number if the cluster doesn't have one yet, or if a VM in vCenter uses the

@@ -8,16 +8,15 @@ use kit::events::named;
 use kit::watch::Watchable;
 use kube::ResourceExt;
 
-use super::act::Done;
 use super::context::Context;
 use super::gather::Facts;
 use crate::error::{Error, Waiting};
 use crate::upstream::is_controlled;
 
 /// Carries out the next deletion step. Returns an error while objects still exist.
-pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
+pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Result<(), Error> {
     if !cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER) {
-        return Ok(Done::Gone);
+        return Ok(());
     }
     if !facts.machines.is_empty() {
         return Err(Waiting::MachinesGone(facts.machines.clone()).into());
@@ -33,8 +32,7 @@ pub async fn carry_out(cluster: &WCPCluster, facts: &Facts, ctx: &Context) -> Re
         return Err(Waiting::ChildrenGone(left.join(", ")).into());
     }
     let removed = ctx.api.remove_finalizer(cluster, finalizer::WCP_CLUSTER).await;
-    removed.map_err(Error::api(cluster, "removing the finalizer of"))?;
-    Ok(Done::Gone)
+    removed.map_err(Error::api(cluster, "removing the finalizer of")).map(drop)
 }
 
 /// Deletes a child that this WCPCluster controls, and returns the child as `Kind namespace/name`. Returns `None` for any other

@@ -14,15 +14,15 @@ pub mod status;
 use std::sync::Arc;
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim};
-use api::capw::{ProviderServiceAccount, WCPCluster};
+use api::capw::{ProviderServiceAccount, WCPCluster, WCPClusterStatus};
 use api::names::label;
-use jiff::Timestamp;
 use kit::apply::Api;
 use kit::controller::{controller_of, steers};
 use kit::events::Events;
 use kit::index::key;
+use kit::reconcile::{Deletion, Seen};
 use kit::watch::{Cache, Change};
-use kit::{Controller, Next, Runtime};
+use kit::{Controller, Next, Reconcile, Runtime};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -32,10 +32,11 @@ use crate::error::Error;
 use crate::network::NetworkFlags;
 use crate::upstream;
 use crate::virtual_router::Draws;
-use act::{Done, FrontResult};
+use act::{FrontResult, StepResults};
 use context::Context;
 use gather::Facts;
 use occupied::{LOOK_AGAIN, Occupied};
+use plan::Plan;
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &NetworkFlags) {
@@ -63,7 +64,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
     let also_waiting = waiting.clone();
     let scope = caches.scope.clone();
     Controller::new("wcpcluster", started, &caches.wcp_clusters)
-        .only(move |object| scope.has(object))
+        .only(move |object| scope.has(object) && !upstream::is_externally_managed(object))
         .owns(&caches.policies)
         .owns(&caches.networks)
         .owns(&caches.services)
@@ -84,57 +85,70 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
             of_gone(change, label::CAPW_CLUSTER_NAME, &also_clusters).into_iter().collect()
         })
         .concurrency(32)
-        .run(Arc::new(context), reconcile)
+        .drive(context)
         .await;
 }
 
-/// Reconciles one WCPCluster: its network, resource policy and endpoint.
-async fn reconcile(mut cluster: Arc<WCPCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if kit::is_moving(&*cluster) || upstream::is_externally_managed(&*cluster) {
-        return Ok(Next::OnChange);
-    }
-    let mut facts = gather::facts(&cluster, &ctx)?;
-    facts.occupied = look::look(&cluster, &facts, &ctx.occupied).await;
-    if facts.paused {
-        return report(&cluster, &facts, Ok(Done::Nothing), &ctx).await;
-    }
-    if cluster.meta().deletion_timestamp.is_some() {
-        return match delete::carry_out(&cluster, &facts, &ctx).await {
-            Ok(Done::Gone) => Ok(Next::OnChange),
-            outcome => report(&cluster, &facts, outcome, &ctx).await,
-        };
-    }
-    let outcome = match plan::plan(&cluster, &facts) {
-        Ok(plan) => act::carry_out(&mut cluster, plan, &facts, &ctx).await,
-        Err(stop) => Err(stop.into()),
-    };
-    report(&cluster, &facts, outcome, &ctx).await
-}
+/// A WCPCluster's network, resource policy and endpoint.
+impl Reconcile for Context {
+    type Kind = WCPCluster;
+    type Facts = Facts;
+    type Plan = Plan;
+    type Done = Box<StepResults>;
+    type Error = Error;
 
-/// Writes the status, publishes events for changes, and returns the outcome.
-async fn report(
-    cluster: &WCPCluster,
-    facts: &Facts,
-    outcome: Result<Done, Error>,
-    ctx: &Context,
-) -> Result<Next, Error> {
-    if outcome.as_ref().is_err_and(Error::is_overtaken) {
-        return outcome.map(|_| Next::OnChange);
+    fn api(&self) -> &Api {
+        &self.api
     }
-    let status = status::status(cluster, facts, &outcome, Timestamp::now());
-    let sent = ctx.api.patch_status(cluster, &status).await;
-    let sent = sent.map_err(Error::api(cluster, "status of"))?;
-    if sent {
-        let old = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        status::publish_changes(&ctx.events, cluster, old, &status.conditions);
+
+    fn refused(cluster: &WCPCluster, error: kube::Error) -> Error {
+        Error::api(cluster, "status of")(error)
     }
-    match outcome? {
-        Done::Tried(made) => {
-            let waits = matches!(made.front, FrontResult::InUse(..));
-            let next = if waits { Next::After(LOOK_AGAIN) } else { Next::OnChange };
-            made.failure().map_or(Ok(next), Err)
-        }
-        Done::Nothing | Done::Gone => Ok(Next::OnChange),
+
+    async fn gather(&self, cluster: &Arc<WCPCluster>) -> Result<Facts, Error> {
+        let facts = gather::facts(cluster, self)?;
+        let occupied = look::look(cluster, &facts, &self.occupied).await;
+        Ok(Facts { occupied, ..facts })
+    }
+
+    fn is_paused(_cluster: &WCPCluster, facts: &Facts) -> bool {
+        facts.paused
+    }
+
+    fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Error> {
+        Ok(plan::plan(cluster, facts)?)
+    }
+
+    async fn carry_out(
+        &self,
+        cluster: &mut Arc<WCPCluster>,
+        plan: Plan,
+        facts: &Facts,
+    ) -> Result<Box<StepResults>, Error> {
+        act::carry_out(cluster, plan, facts, self).await
+    }
+
+    async fn delete(
+        &self,
+        cluster: &Arc<WCPCluster>,
+        facts: &Facts,
+    ) -> Result<Deletion<Box<StepResults>>, Error> {
+        delete::carry_out(cluster, facts, self).await.map(|()| Deletion::Gone)
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<WCPClusterStatus> {
+        Some(status::status(seen.object, seen.facts?, seen.outcome))
+    }
+
+    fn publish(&self, seen: &Seen<'_, Self>, new: Option<&WCPClusterStatus>) {
+        let Some(new) = new else { return };
+        status::publish_changes(&self.events, seen.object, &new.conditions);
+    }
+
+    fn conclude(made: Box<StepResults>) -> Result<Next, Error> {
+        let waits = matches!(made.front, FrontResult::InUse(..));
+        let next = if waits { Next::After(LOOK_AGAIN) } else { Next::OnChange };
+        made.failure().map_or(Ok(next), Err)
     }
 }
 

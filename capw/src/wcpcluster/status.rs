@@ -9,13 +9,13 @@ use api::conditions::{self, contract, wcp_cluster as reasons};
 use api::names;
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::events::{Events, named};
-use kit::status::{condition, find, settle};
+use kit::reconcile::Outcome;
+use kit::status::{condition, find};
 use kube::Resource;
 
-use super::act::{Done, FrontResult, StepResults};
+use super::act::{FrontResult, StepResults};
 use super::address_pool::PoolState;
 use super::gather::Facts;
 use super::plan::load_balancer_address;
@@ -30,18 +30,17 @@ const NO_ENDPOINT: &str = "the cluster has no endpoint. Set spec.controlPlaneEnd
 pub fn status(
     cluster: &WCPCluster,
     facts: &Facts,
-    outcome: &Result<Done, Error>,
-    now: Timestamp,
+    outcome: &Outcome<Box<StepResults>, Error>,
 ) -> WCPClusterStatus {
     let old = cluster.status.clone().unwrap_or_default();
     let generation = cluster.meta().generation;
     let mut status = WCPClusterStatus { observed_generation: generation, ..old.clone() };
     let mut new = match outcome {
-        Ok(Done::Tried(made)) => of_steps(made, facts, generation),
-        Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => keep_conditions(&old.conditions),
-        Err(error) => of_error(cluster, error, &old.conditions),
+        Outcome::Done(made) => of_steps(made, facts, generation),
+        Outcome::Paused => keep_conditions(&old.conditions),
+        Outcome::Failed(error) => of_error(cluster, error, &old.conditions),
     };
-    if let Ok(Done::Tried(made)) = outcome {
+    if let Outcome::Done(made) = outcome {
         if let Ok(Some(endpoint)) = &made.endpoint {
             status.api_endpoints = vec![endpoint.clone()];
         }
@@ -56,7 +55,7 @@ pub fn status(
     new.retain(|condition| condition.type_ != reasons::PROVIDER_SERVICE_ACCOUNTS_READY);
     new.extend(account::status::sum(facts.accounts.iter().map(Arc::as_ref), generation));
     new.push(paused_condition(facts.paused, generation));
-    status.conditions = settle(&old.conditions, new, now);
+    status.conditions = new;
     status
 }
 
@@ -72,7 +71,8 @@ fn notable(conditions: &[Condition]) -> Vec<Condition> {
 }
 
 /// Publishes events for changed conditions.
-pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
+pub fn publish_changes(events: &Events, cluster: &WCPCluster, new: &[Condition]) {
+    let old = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let expected = [
         contract::READY,
         contract::DELETING,

@@ -16,16 +16,12 @@ use super::plan::{MachineObjects, Plan, Then};
 use super::repair;
 use crate::error::Error;
 
-/// The outcome of a reconcile.
+/// The result of a plan that was carried out.
 pub enum Done {
-    /// The WCPMachine is paused.
-    Nothing,
     /// The VM existed and is gone. capw doesn't create it again.
     Lost,
     /// The VirtualMachine was applied. Contains the API server's response.
     Asked(Arc<VirtualMachine>),
-    /// The WCPMachine's finalizer was removed.
-    Gone,
 }
 
 /// Carries out the plan, starting with the identity. Sets `wcp_machine` to the version that was written.

@@ -7,7 +7,6 @@ use api::names::finalizer;
 use kit::events::named;
 use kube::ResourceExt;
 
-use super::act::Done;
 use super::context::Context;
 use super::gather::Facts;
 use super::identity::whose;
@@ -15,9 +14,9 @@ use crate::error::{Error, Waiting};
 use crate::upstream::{Claim, is_controlled};
 
 /// Carries out the next deletion step. Returns an error while the VirtualMachine still exists.
-pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<Done, Error> {
+pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<(), Error> {
     if !wcp_machine.finalizers().iter().any(|there| there == finalizer::WCP_MACHINE) {
-        return Ok(Done::Gone);
+        return Ok(());
     }
     // Another owner's VirtualMachine is kept.
     if let Some(vm) = facts.vm.as_deref()
@@ -34,8 +33,7 @@ pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -
         ctx.api.delete(claim).await.map_err(Error::api(claim, "deleting"))?;
     }
     let removed = ctx.api.remove_finalizer(wcp_machine, finalizer::WCP_MACHINE).await;
-    removed.map_err(Error::api(wcp_machine, "removing the finalizer of"))?;
-    Ok(Done::Gone)
+    removed.map_err(Error::api(wcp_machine, "removing the finalizer of")).map(drop)
 }
 
 #[cfg(test)]

@@ -16,15 +16,15 @@ mod vm_name;
 use std::sync::Arc;
 
 use api::capi::{Cluster, Machine};
-use api::capw::WCPMachine;
+use api::capw::{WCPMachine, WCPMachineStatus};
 use api::names::label;
-use jiff::Timestamp;
 use kit::apply::Api;
 use kit::controller::steers;
 use kit::events::Events;
 use kit::index::{Index, key};
+use kit::reconcile::{Deletion, Seen};
 use kit::watch::Change;
-use kit::{Controller, Next, Runtime};
+use kit::{Controller, Reconcile, Runtime};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -35,6 +35,7 @@ use crate::upstream;
 use act::Done;
 use context::Context;
 use gather::Facts;
+use plan::Plan;
 
 /// Runs the controller until the program ends.
 pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: NetworkProvider) {
@@ -52,53 +53,74 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: Networ
         .watches_changes(&caches.machines, of_machine)
         .watches_changes(&caches.clusters, move |change| of_changed_cluster(change, &by_cluster))
         .concurrency(64)
-        .run(Arc::new(context), reconcile)
+        .drive(context)
         .await;
 }
 
-/// Reconciles one WCPMachine: its VirtualMachine, cloud-init Secret and disk claims.
-async fn reconcile(mut wcp_machine: Arc<WCPMachine>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if kit::is_moving(&*wcp_machine) {
-        return Ok(Next::OnChange);
-    }
-    let facts = gather::facts(&wcp_machine, &ctx).await?;
-    pause::carry_down(&wcp_machine, facts.vm.as_deref(), facts.paused, &ctx).await?;
-    if facts.paused {
-        return report(&wcp_machine, &facts, Ok(Done::Nothing), &ctx).await;
-    }
-    if wcp_machine.meta().deletion_timestamp.is_some() {
-        let outcome = delete::carry_out(&wcp_machine, &facts, &ctx).await;
-        return match outcome {
-            Ok(Done::Gone) => Ok(Next::OnChange),
-            outcome => report(&wcp_machine, &facts, outcome, &ctx).await,
-        };
-    }
-    let outcome = match plan::plan(&wcp_machine, &facts) {
-        Ok(plan) => act::carry_out(&mut wcp_machine, plan, &facts, &ctx).await,
-        Err(invalid) => Err(invalid.into()),
-    };
-    report(&wcp_machine, &facts, outcome, &ctx).await
-}
+/// A WCPMachine's VirtualMachine, cloud-init Secret and disk claims.
+impl Reconcile for Context {
+    type Kind = WCPMachine;
+    type Facts = Facts;
+    type Plan = Plan;
+    type Done = Done;
+    type Error = Error;
 
-/// Writes the status, publishes events for changes, requests remediation if the VM is lost, and returns the outcome.
-async fn report(
-    wcp_machine: &WCPMachine,
-    facts: &Facts,
-    outcome: Result<Done, Error>,
-    ctx: &Context,
-) -> Result<Next, Error> {
-    if outcome.as_ref().is_err_and(Error::is_overtaken) {
-        return outcome.map(|_| Next::OnChange);
+    fn api(&self) -> &Api {
+        &self.api
     }
-    let status = status::status(wcp_machine, facts, &outcome, Timestamp::now());
-    let sent = ctx.api.patch_status(wcp_machine, &status).await;
-    let sent = sent.map_err(Error::api(wcp_machine, "status of"))?;
-    if sent {
-        let old = wcp_machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        status::publish_changes(&ctx.events, wcp_machine, old, &status.conditions);
+
+    fn refused(wcp_machine: &WCPMachine, error: kube::Error) -> Error {
+        Error::api(wcp_machine, "status of")(error)
     }
-    remediation::request(&outcome, facts.machine.as_deref(), &status.conditions, ctx).await?;
-    outcome.map(|_| Next::OnChange)
+
+    async fn gather(&self, wcp_machine: &Arc<WCPMachine>) -> Result<Facts, Error> {
+        gather::facts(wcp_machine, self).await
+    }
+
+    fn is_paused(_wcp_machine: &WCPMachine, facts: &Facts) -> bool {
+        facts.paused
+    }
+
+    async fn pass_pause_on(
+        &self,
+        wcp_machine: &WCPMachine,
+        facts: &Facts,
+        paused: bool,
+    ) -> Result<(), Error> {
+        pause::carry_down(wcp_machine, facts.vm.as_deref(), paused, self).await
+    }
+
+    fn plan(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Plan, Error> {
+        Ok(plan::plan(wcp_machine, facts)?)
+    }
+
+    async fn carry_out(
+        &self,
+        wcp_machine: &mut Arc<WCPMachine>,
+        plan: Plan,
+        facts: &Facts,
+    ) -> Result<Done, Error> {
+        act::carry_out(wcp_machine, plan, facts, self).await
+    }
+
+    async fn delete(&self, wcp_machine: &Arc<WCPMachine>, facts: &Facts) -> Result<Deletion<Done>, Error> {
+        delete::carry_out(wcp_machine, facts, self).await.map(|()| Deletion::Gone)
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<WCPMachineStatus> {
+        Some(status::status(seen.object, seen.facts?, seen.outcome))
+    }
+
+    fn publish(&self, seen: &Seen<'_, Self>, new: Option<&WCPMachineStatus>) {
+        let Some(new) = new else { return };
+        status::publish_changes(&self.events, seen.object, &new.conditions);
+    }
+
+    async fn follow_up(&self, seen: &Seen<'_, Self>, new: Option<&WCPMachineStatus>) -> Result<(), Error> {
+        let machine = seen.facts.and_then(|facts| facts.machine.as_deref());
+        let conditions = new.map(|new| new.conditions.as_slice()).unwrap_or_default();
+        remediation::request(seen.outcome.done(), machine, conditions, self).await
+    }
 }
 
 /// Returns the index key for the WCPMachine's Cluster.

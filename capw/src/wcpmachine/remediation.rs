@@ -24,11 +24,11 @@ pub fn is_lost(vm: &VirtualMachine) -> bool {
 }
 
 /// Returns true if the VM is lost and the Machine is neither annotated nor being deleted yet.
-fn is_due(outcome: &Result<Done, Error>, machine: &Machine) -> bool {
-    let lost = match outcome {
-        Ok(Done::Lost) => true,
-        Ok(Done::Asked(vm)) => is_lost(vm),
-        _ => false,
+fn is_due(done: Option<&Done>, machine: &Machine) -> bool {
+    let lost = match done {
+        Some(Done::Lost) => true,
+        Some(Done::Asked(vm)) => is_lost(vm),
+        None => false,
     };
     let marked = machine.annotations().contains_key(annotation::REMEDIATE_MACHINE);
     lost && !marked && machine.metadata.deletion_timestamp.is_none()
@@ -38,12 +38,12 @@ fn is_due(outcome: &Result<Done, Error>, machine: &Machine) -> bool {
 ///
 /// The annotation's value is the cause, because the conditions are deleted with the WCPMachine. Cluster API ignores the value.
 pub async fn request(
-    outcome: &Result<Done, Error>,
+    done: Option<&Done>,
     machine: Option<&Machine>,
     status: &[Condition],
     ctx: &Context,
 ) -> Result<(), Error> {
-    let Some(machine) = machine.filter(|machine| is_due(outcome, machine)) else { return Ok(()) };
+    let Some(machine) = machine.filter(|machine| is_due(done, machine)) else { return Ok(()) };
     let mark = json!({ "metadata": { "annotations": { annotation::REMEDIATE_MACHINE: cause(status) } } });
     ctx.api.patch(machine, mark).await.map_err(Error::api(machine, "marking"))?;
     Ok(())
@@ -89,20 +89,19 @@ mod tests {
     #[test]
     fn a_machine_is_replaced_when_its_vm_is_lost_and_not_when_nobody_knows() {
         let machine = fixtures::machine(false);
-        for (outcome, due) in [
-            (Done::Lost, true),
-            (asked(vmop::VIRTUAL_MACHINE_LOST), true),
-            (asked(conditions::vcenter::UNREACHABLE), false),
-            (Done::Nothing, false),
-            (Done::Gone, false),
+        for (done, due) in [
+            (Some(Done::Lost), true),
+            (Some(asked(vmop::VIRTUAL_MACHINE_LOST)), true),
+            (Some(asked(conditions::vcenter::UNREACHABLE)), false),
+            (None, false),
         ] {
-            assert_eq!(is_due(&Ok(outcome), &machine), due);
+            assert_eq!(is_due(done.as_ref(), &machine), due);
         }
         let mut marked = machine.clone();
         marked.annotations_mut().insert(annotation::REMEDIATE_MACHINE.to_owned(), String::new());
-        assert!(!is_due(&Ok(Done::Lost), &marked), "once is enough");
+        assert!(!is_due(Some(&Done::Lost), &marked), "once is enough");
         let mut going = machine;
         going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
-        assert!(!is_due(&Ok(Done::Lost), &going));
+        assert!(!is_due(Some(&Done::Lost), &going));
     }
 }

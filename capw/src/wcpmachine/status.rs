@@ -7,10 +7,10 @@ use api::conditions::severity::Severity;
 use api::conditions::{self, cause, contract, vcenter, vmop, wcp_machine as reasons};
 use api::names::label;
 use api::vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kit::events::{Events, named};
-use kit::status::{condition, settle};
+use kit::reconcile::Outcome;
+use kit::status::condition;
 use kube::{Resource, ResourceExt};
 
 use super::act::Done;
@@ -49,12 +49,11 @@ impl Verdict {
 pub fn status(
     wcp_machine: &WCPMachine,
     facts: &Facts,
-    outcome: &Result<Done, Error>,
-    now: Timestamp,
+    outcome: &Outcome<Done, Error>,
 ) -> WCPMachineStatus {
     let old = wcp_machine.status.clone().unwrap_or_default();
     let vm = match outcome {
-        Ok(Done::Asked(vm)) => Some(&**vm),
+        Outcome::Done(Done::Asked(vm)) => Some(&**vm),
         // Another owner's VirtualMachine doesn't describe this machine.
         _ => facts.vm.as_deref().filter(|vm| whose(wcp_machine, Some(vm)) == Claim::Free),
     };
@@ -74,14 +73,15 @@ pub fn status(
         vm_ip: if vm.is_some() { ip } else { old.vm_ip },
         vm_status: Some(verdict.vm_status.to_owned()),
         failure_domain: known(placed(wcp_machine, facts, seen), &old.failure_domain),
-        conditions: settle(&old.conditions, conditions, now),
+        conditions,
         observed_generation: wcp_machine.meta().generation,
     }
 }
 
 /// Publishes events when `VirtualMachineProvisioned` changes. `Ready` only repeats that condition, except for bootstrap
 /// failures.
-pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
+pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, new: &[Condition]) {
+    let old = wcp_machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let of_guest = |c: &Condition| c.type_ == contract::READY && c.reason == vmop::BOOTSTRAP_FAILED;
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
         let counts = |c: &&Condition| c.type_ == contract::VIRTUAL_MACHINE_PROVISIONED || of_guest(c);
@@ -126,31 +126,31 @@ fn conditions(
 fn verdict(
     wcp_machine: &WCPMachine,
     vm: Option<&VirtualMachine>,
-    outcome: &Result<Done, Error>,
+    outcome: &Outcome<Done, Error>,
     old: &WCPMachineStatus,
 ) -> Verdict {
-    if wcp_machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Ok(Done::Nothing)) {
-        return deleting(vm, outcome);
+    if wcp_machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Outcome::Paused) {
+        return deleting(vm, outcome.error());
     }
     let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
     match outcome {
-        Ok(Done::Asked(vm)) => of_vm(wcp_machine, vm),
-        Ok(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine)),
-        Err(Error::Invalid(invalid)) => {
+        Outcome::Done(Done::Asked(vm)) => of_vm(wcp_machine, vm),
+        Outcome::Done(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine)),
+        Outcome::Failed(Error::Invalid(invalid)) => {
             Verdict::not_yet(vm_status::ERROR, invalid.reason(), invalid.to_string())
         }
-        Err(Error::Waiting(waiting)) => Verdict::not_yet(pending, waiting.reason(), waiting.to_string()),
-        Err(error @ Error::Api { .. }) => {
+        Outcome::Failed(Error::Waiting(waiting)) => Verdict::not_yet(pending, waiting.reason(), waiting.to_string()),
+        Outcome::Failed(error @ Error::Api { .. }) => {
             Verdict::not_yet(vm_status::ERROR, reasons::VM_CREATION_FAILED, error.to_string())
         }
         // Nothing was done, so the state is unchanged.
-        Ok(Done::Nothing | Done::Gone) | Err(Error::Behind(_)) => as_it_was(old),
+        Outcome::Paused | Outcome::Failed(Error::Behind(_)) => as_it_was(old),
     }
 }
 
 /// Returns the verdict during deletion: the object that the deletion waits for, or the reason why the VM can't be deleted or
 /// why its deletion is held.
-fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdict {
+fn deleting(vm: Option<&VirtualMachine>, error: Option<&Error>) -> Verdict {
     let seen =
         vm.and_then(|vm| vm.status.as_ref()).map(|seen| seen.conditions.as_slice()).unwrap_or_default();
     let halted = conditions::find(seen, conditions::READY).filter(|ready| {
@@ -159,7 +159,7 @@ fn deleting(vm: Option<&VirtualMachine>, outcome: &Result<Done, Error>) -> Verdi
     if let (Some(cause), Some(vm)) = (halted, vm) {
         return blocked_by(vm_status::DELETING, cause, &named(vm));
     }
-    let message = outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let message = error.map(ToString::to_string).unwrap_or_default();
     Verdict::not_yet(vm_status::DELETING, contract::DELETING, message)
 }
 

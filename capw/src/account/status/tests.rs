@@ -6,7 +6,7 @@ fn account(name: &str, outcome: Option<Result<(), Error>>) -> ProviderServiceAcc
     let mut account = ProviderServiceAccount::default();
     account.metadata.name = Some(name.into());
     account.metadata.namespace = Some("ben-test".into());
-    account.status = outcome.map(|outcome| status(&account, &outcome, Timestamp::UNIX_EPOCH));
+    account.status = outcome.and_then(|outcome| status(&account, &outcome.into()));
     account
 }
 

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use api::capw::ApiEndpoint;
 use api::conditions::Condition as Graded;
+use jiff::Timestamp;
+use kit::status::Settle;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{cluster_facts, wcp_cluster};
@@ -30,9 +32,21 @@ fn refused() -> Error {
     Error::Api { what: "applying it".into(), source: kube::Error::LinesCodecMaxLineLengthExceeded }
 }
 
+/// Returns the status as the driver would write it.
+fn settled(
+    cluster: &WCPCluster,
+    facts: &Facts,
+    outcome: &Outcome<Box<StepResults>, Error>,
+    now: Timestamp,
+) -> WCPClusterStatus {
+    let mut new = status(cluster, facts, outcome);
+    new.settle(cluster.status.as_ref(), now);
+    new
+}
+
 fn of(made: StepResults) -> WCPClusterStatus {
-    let outcome = Ok(Done::Tried(Box::new(made)));
-    status(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH)
+    let outcome = Outcome::Done(Box::new(made));
+    settled(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH)
 }
 
 fn ready(status: &WCPClusterStatus) -> (&str, &str) {
@@ -91,15 +105,15 @@ fn machines_need_network_and_endpoint_not_a_summary() {
 fn provisioned_once_is_provisioned_for_good() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
-    let outcome = Ok(Done::Tried(Box::new(made(None, true))));
-    let status = status(&cluster, &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH);
+    let outcome = Outcome::Done(Box::new(made(None, true)));
+    let status = settled(&cluster, &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH);
     assert_eq!((status.initialization.is_some(), status.ready), (true, Some(false)));
 }
 
 #[test]
 fn on_the_way_out_the_summary_says_what_it_waits_for() {
-    let waiting = Err(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
-    let status = status(&wcp_cluster(), &cluster_facts(), &waiting, Timestamp::UNIX_EPOCH);
+    let waiting = Outcome::Failed(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
+    let status = settled(&wcp_cluster(), &cluster_facts(), &waiting, Timestamp::UNIX_EPOCH);
     let left = "waiting for the remaining objects of the cluster to be deleted: WCPMachine ben-test/node";
     assert_eq!(ready(&status), ("Deleting", left));
 }
@@ -108,8 +122,8 @@ fn on_the_way_out_the_summary_says_what_it_waits_for() {
 fn a_policy_that_was_moved_away_is_not_reported_as_ready() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
-    let moved = Err(Error::Invalid(InvalidInput::MovedAway("test-cluster".into())));
-    let status = status(&cluster, &cluster_facts(), &moved, Timestamp::UNIX_EPOCH);
+    let moved = Outcome::Failed(Error::Invalid(InvalidInput::MovedAway("test-cluster".into())));
+    let status = settled(&cluster, &cluster_facts(), &moved, Timestamp::UNIX_EPOCH);
     for type_ in ["Ready", "ResourcePolicyReady"] {
         let condition = find(&status.conditions, type_).unwrap();
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", "MovedAway"), "{type_}");
@@ -123,7 +137,7 @@ fn pause_keeps_the_conditions() {
     let before = of(made(Some(Graded::is_true("Ready")), true));
     cluster.status = Some(before.clone());
     let facts = Facts { paused: true, ..cluster_facts() };
-    let paused = status(&cluster, &facts, &Ok(Done::Nothing), Timestamp::UNIX_EPOCH);
+    let paused = settled(&cluster, &facts, &Outcome::Paused, Timestamp::UNIX_EPOCH);
     assert_eq!(find(&paused.conditions, "Paused").unwrap().status, "True");
     assert_eq!(paused.ready, before.ready);
     assert_eq!(ready(&paused), ready(&before));
@@ -132,10 +146,10 @@ fn pause_keeps_the_conditions() {
 #[test]
 fn the_same_facts_later_make_the_same_status() {
     let mut cluster = wcp_cluster();
-    let outcome = || Ok(Done::Tried(Box::new(made(None, false))));
-    let one = status(&cluster, &cluster_facts(), &outcome(), Timestamp::UNIX_EPOCH);
+    let outcome = || Outcome::Done(Box::new(made(None, false)));
+    let one = settled(&cluster, &cluster_facts(), &outcome(), Timestamp::UNIX_EPOCH);
     cluster.status = Some(one.clone());
-    assert_eq!(status(&cluster, &cluster_facts(), &outcome(), Timestamp::from_second(9).unwrap()), one);
+    assert_eq!(settled(&cluster, &cluster_facts(), &outcome(), Timestamp::from_second(9).unwrap()), one);
 }
 
 #[test]
@@ -198,13 +212,13 @@ fn a_cluster_waits_for_the_vm_operator_to_look_its_address_up() {
 
 #[test]
 fn a_name_that_is_taken_is_worth_an_event_and_a_summary_is_not() {
-    let of = |outcome| status(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH).conditions;
-    let taken = notable(&of(Err(Error::Invalid(InvalidInput::NameTaken {
+    let of = |outcome| settled(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH).conditions;
+    let taken = notable(&of(Outcome::Failed(Error::Invalid(InvalidInput::NameTaken {
         object: "VirtualNetwork n/a".into(),
         advice: "rename it",
     }))));
     assert_eq!(taken.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["NameTaken"]);
-    let made = notable(&of(Ok(Done::Tried(Box::new(made(None, false))))));
+    let made = notable(&of(Outcome::Done(Box::new(made(None, false)))));
     assert_eq!(made.iter().find(|c| c.type_ == "Ready" || c.type_ == "Paused"), None);
 }
 

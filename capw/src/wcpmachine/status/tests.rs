@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use api::conditions::Condition as Graded;
+use jiff::Timestamp;
 use kit::apply::controlled_by;
+use kit::status::Settle;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{UUID, facts, wcp_machine};
@@ -33,8 +35,20 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn of(outcome: &Result<Done, Error>) -> WCPMachineStatus {
-    status(&wcp_machine(), &facts(true), outcome, at(0))
+/// Returns the status as the driver would write it.
+fn settled(
+    wcp_machine: &WCPMachine,
+    facts: &Facts,
+    outcome: &Outcome<Done, Error>,
+    now: Timestamp,
+) -> WCPMachineStatus {
+    let mut new = status(wcp_machine, facts, outcome);
+    new.settle(wcp_machine.status.as_ref(), now);
+    new
+}
+
+fn of(outcome: &Outcome<Done, Error>) -> WCPMachineStatus {
+    settled(&wcp_machine(), &facts(true), outcome, at(0))
 }
 
 fn reason(status: &WCPMachineStatus) -> (&str, &str, &str) {
@@ -72,7 +86,7 @@ fn a_virtual_machine_comes_up_step_by_step() {
         (running, "ready", "Ready", ""),
     ];
     for (change, vm_status, why, says) in steps {
-        let status = of(&Ok(Done::Asked(vm(change))));
+        let status = of(&Outcome::Done(Done::Asked(vm(change))));
         let message = if says.is_empty() { String::new() } else { format!("{name} {says}") };
         assert_eq!(reason(&status), (vm_status, why, message.as_str()));
         assert_eq!(status.ready, Some(vm_status == "ready"));
@@ -82,25 +96,25 @@ fn a_virtual_machine_comes_up_step_by_step() {
 
 #[test]
 fn a_running_machine_as_in_the_seed() {
-    insta::assert_yaml_snapshot!(of(&Ok(Done::Asked(vm(running)))));
+    insta::assert_yaml_snapshot!(of(&Outcome::Done(Done::Asked(vm(running)))));
 }
 
 #[test]
 fn what_blocks_the_vm_is_quoted() {
     let missing =
         vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineClassNotFound"));
-    let status = of(&Ok(Done::Asked(missing)));
+    let status = of(&Outcome::Done(Done::Asked(missing)));
     let expected = ("error", "VirtualMachineClassNotFound", "VirtualMachine ben-test/node: because");
     assert_eq!(reason(&status), expected);
 
     let soon = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Info", "NetworkNotReady"));
-    assert_eq!(reason(&of(&Ok(Done::Asked(soon)))).0, "pending");
+    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(soon)))).0, "pending");
 
     let lost = vm(|s| {
         running(s);
         blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Error", vmop::VIRTUAL_MACHINE_LOST);
     });
-    let status = of(&Ok(Done::Asked(lost)));
+    let status = of(&Outcome::Done(Done::Asked(lost)));
     assert_eq!(reason(&status).0, "notfound");
     assert!(reason(&status).2.ends_with("because. A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
@@ -109,20 +123,20 @@ fn what_blocks_the_vm_is_quoted() {
 fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
     let name = "VirtualMachine ben-test/node: because";
     let cloning = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Info", "Cloning"));
-    assert_eq!(reason(&of(&Ok(Done::Asked(cloning)))), ("pending", "Provisioning", name));
+    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(cloning)))), ("pending", "Provisioning", name));
     let silent = vm(|s| {
         running(s);
         s.vm_ip = None;
         s.endpoint_addresses.clear();
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
     });
-    assert_eq!(reason(&of(&Ok(Done::Asked(silent)))), ("poweredon", "WaitingForNetworkAddress", name));
+    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(silent)))), ("poweredon", "WaitingForNetworkAddress", name));
     let stuck = vm(|s| {
         s.phase = Some(vm_phase::CREATED.into());
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
         blocked(s, "VirtualMachinePowerStateSynced", "Error", "InsufficientResources");
     });
-    assert_eq!(reason(&of(&Ok(Done::Asked(stuck)))), ("created", "InsufficientResources", name));
+    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(stuck)))), ("created", "InsufficientResources", name));
 }
 
 #[test]
@@ -131,20 +145,20 @@ fn a_machine_on_its_way_out_says_what_holds_it() {
     wcp_machine.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH));
     let mut facts = facts(true);
-    let waits = || Err(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())));
-    let gone = status(&wcp_machine, &facts, &waits(), at(0));
+    let waits = || Outcome::Failed(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())));
+    let gone = settled(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&gone), ("deleting", "Deleting", "VirtualMachine ben-test/node is being deleted"));
     facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Error", vmop::DELETION_FAILED)));
-    let held = status(&wcp_machine, &facts, &waits(), at(0));
+    let held = settled(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&held), ("deleting", "DeletionFailed", "VirtualMachine ben-test/node: because"));
     facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Warning", vmop::DELETION_HELD)));
-    let held = status(&wcp_machine, &facts, &waits(), at(0));
+    let held = settled(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&held), ("deleting", "DeletionHeld", "VirtualMachine ben-test/node: because"));
 }
 
 #[test]
 fn what_does_not_keep_it_from_running_does_not_block() {
-    let status = of(&Ok(Done::Asked(vm(|s| {
+    let status = of(&Outcome::Done(Done::Asked(vm(|s| {
         running(s);
         blocked(s, vmop::VIRTUAL_MACHINE_TOOLS, "Info", "VirtualMachineToolsNotRunning");
         blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineImageNotFound");
@@ -154,14 +168,14 @@ fn what_does_not_keep_it_from_running_does_not_block() {
 
 #[test]
 fn without_a_virtual_machine_the_outcome_tells() {
-    let waiting = Err(Error::Waiting(Waiting::ClusterInfrastructure("c".into())));
+    let waiting = Outcome::Failed(Error::Waiting(Waiting::ClusterInfrastructure("c".into())));
     assert_eq!(
         reason(&of(&waiting)),
         ("pending", "WaitingForClusterInfrastructureReady", "Cluster c has no infrastructure yet")
     );
-    let invalid = Err(Error::Invalid(InvalidInput::ProviderId("x".into())));
+    let invalid = Outcome::Failed(Error::Invalid(InvalidInput::ProviderId("x".into())));
     assert_eq!(reason(&of(&invalid)).1, "ProviderIDInvalid");
-    let lost = of(&Ok(Done::Lost));
+    let lost = of(&Outcome::Done(Done::Lost));
     assert_eq!(reason(&lost).0, "notfound");
     assert!(reason(&lost).2.contains("A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
@@ -176,7 +190,7 @@ fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
         theirs.metadata.owner_references = owners;
         let facts = Facts { vm: Some(Arc::new(theirs.clone())), ..facts(true) };
         let taken = InvalidInput::NameTaken { object: named(&theirs), advice: "rename it" };
-        let status = status(&wcp_machine(), &facts, &Err(Error::Invalid(taken)), at(0));
+        let status = settled(&wcp_machine(), &facts, &Outcome::Failed(Error::Invalid(taken)), at(0));
         assert_eq!(reason(&status).1, "NameTaken");
         assert_eq!((status.vm_id, status.vm_ip, status.addresses.len()), (None, None, 0));
     }
@@ -185,8 +199,8 @@ fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
 #[test]
 fn provisioned_once_is_provisioned_for_good() {
     let mut wcp_machine = wcp_machine();
-    wcp_machine.status = Some(of(&Ok(Done::Asked(vm(running)))));
-    let lost = status(&wcp_machine, &facts(true), &Ok(Done::Lost), at(9));
+    wcp_machine.status = Some(of(&Outcome::Done(Done::Asked(vm(running)))));
+    let lost = settled(&wcp_machine, &facts(true), &Outcome::Done(Done::Lost), at(9));
     assert_eq!(lost.initialization, Some(Initialization { provisioned: Some(true) }));
     assert_eq!(lost.ready, Some(false));
     assert_eq!(lost.vm_id.as_deref(), Some(UUID));
@@ -195,12 +209,12 @@ fn provisioned_once_is_provisioned_for_good() {
 #[test]
 fn pause_changes_nothing_but_says_so() {
     let mut wcp_machine = wcp_machine();
-    let before = of(&Ok(Done::Asked(vm(running))));
+    let before = of(&Outcome::Done(Done::Asked(vm(running))));
     wcp_machine.status = Some(before.clone());
     let mut facts = facts(true);
     facts.paused = true;
     facts.vm = Some(vm(running));
-    let mut paused = status(&wcp_machine, &facts, &Ok(Done::Nothing), at(9));
+    let mut paused = settled(&wcp_machine, &facts, &Outcome::Paused, at(9));
     let condition = paused.conditions.iter_mut().find(|c| c.type_ == "Paused").unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Paused"));
     let was = before.conditions.iter().find(|c| c.type_ == "Paused").unwrap();
@@ -212,17 +226,17 @@ fn pause_changes_nothing_but_says_so() {
 fn the_same_facts_later_make_the_same_status() {
     let outcomes = || {
         [
-            Ok(Done::Asked(vm(running))),
-            Ok(Done::Asked(vm(|_| {}))),
-            Ok(Done::Lost),
-            Err(Error::Waiting(Waiting::OwnerMachine)),
+            Outcome::Done(Done::Asked(vm(running))),
+            Outcome::Done(Done::Asked(vm(|_| {}))),
+            Outcome::Done(Done::Lost),
+            Outcome::Failed(Error::Waiting(Waiting::OwnerMachine)),
         ]
     };
     for (first, second) in outcomes().into_iter().zip(outcomes()) {
         let mut wcp_machine = wcp_machine();
-        let one = status(&wcp_machine, &facts(true), &first, at(1));
+        let one = settled(&wcp_machine, &facts(true), &first, at(1));
         wcp_machine.status = Some(one.clone());
-        assert_eq!(status(&wcp_machine, &facts(true), &second, at(2)), one);
+        assert_eq!(settled(&wcp_machine, &facts(true), &second, at(2)), one);
     }
 }
 
@@ -237,7 +251,7 @@ fn a_machine_that_serves_stays_ready_in_an_outage_and_says_what_is_the_matter() 
         );
         status.conditions.push(unreachable);
     });
-    let status = of(&Ok(Done::Asked(vm)));
+    let status = of(&Outcome::Done(Done::Asked(vm)));
     let text = "VirtualMachine ben-test/node: its datastore is inaccessible";
     assert_eq!(reason(&status), ("ready", "Ready", text));
     assert_eq!(status.ready, Some(true));
@@ -252,7 +266,7 @@ fn a_vm_that_vcenter_does_not_reach_is_named_before_its_power_state() {
         status.conditions.push(unreachable);
         blocked(status, "VirtualMachineAddressReady", conditions::INFO, vmop::WAITING_FOR_ADDRESS);
     });
-    let status = of(&Ok(Done::Asked(made)));
+    let status = of(&Outcome::Done(Done::Asked(made)));
     assert_eq!(reason(&status), ("created", "Unreachable", "VirtualMachine ben-test/node: check its host"));
 }
 
@@ -263,7 +277,7 @@ fn a_guest_that_did_not_become_a_node_leaves_the_machine_provisioned_and_not_rea
         let text = "kubeadm init failed: Port 10259 is in use";
         s.conditions.push(Graded::is_false(vmop::GUEST_BOOTSTRAP, "Warning", "BootstrapFailed", text));
     });
-    let status = of(&Ok(Done::Asked(failed)));
+    let status = of(&Outcome::Done(Done::Asked(failed)));
     let (vm_status, why, message) = reason(&status);
     assert_eq!((vm_status, why), ("ready", "BootstrapFailed"));
     let cause = "VirtualMachine ben-test/node: kubeadm init failed: Port 10259 is in use. ";
@@ -278,5 +292,5 @@ fn a_guest_that_did_not_become_a_node_leaves_the_machine_provisioned_and_not_rea
         s.conditions.push(Graded::is_unknown(vmop::GUEST_BOOTSTRAP, "NoBootstrapStatus", "no report"));
     });
     let expected = ("poweredon", "NoBootstrapStatus", "VirtualMachine ben-test/node: no report");
-    assert_eq!(reason(&of(&Ok(Done::Asked(silent)))), expected);
+    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(silent)))), expected);
 }
