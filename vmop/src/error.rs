@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use kit::expectations::StaleCache;
-use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 
 use crate::vcenter::Problem;
@@ -41,7 +40,7 @@ impl<Own: OwnError> ReconcileError for Error<Own> {
             Self::Own(own) => own.disposition(),
             Self::Provider(_) => Disposition::Waiting(Own::PROVIDER_RETRY),
             Self::Vcenter(_) => Disposition::Failed,
-            Self::StaleCache(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::StaleCache(_) => Disposition::Overtaken,
             Self::Api(error) => Disposition::from_api_error(error),
         }
     }

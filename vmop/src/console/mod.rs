@@ -9,18 +9,20 @@ mod plan;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vmop::{VirtualMachine, WebConsoleRequest};
+use api::vmop::{VirtualMachine, WebConsoleRequest, WebConsoleRequestStatus};
+use jiff::Timestamp;
 use kit::apply::Api;
 use kit::bounded::{Exceeded, Limits, compute};
 use kit::events::Events;
 use kit::index::key as key_of;
+use kit::reconcile::Seen;
 use kit::watch::{self, Cache};
-use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
+use kit::{Controller, Disposition, Next, Reconcile, ReconcileError, Runtime};
 use kube::ResourceExt;
 
 use crate::caches::Caches;
 use crate::console::key::NotEncrypted;
-use crate::console::plan::Plan;
+use crate::console::plan::{Plan, Refusal};
 use crate::error;
 use crate::error::OwnError;
 use crate::vcenter::{Provider, mark};
@@ -44,8 +46,8 @@ const LIMITS: Limits = Limits { bytes: 256 * 1024, time: Duration::from_secs(10)
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
     /// The request or the VM must change before a retry.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{}", .0.message)]
+    Refused(Refusal),
     /// Encryption exceeded its limits. If it took too long, a retry may succeed.
     #[error("the ticket could not be encrypted: {0}")]
     Exceeded(Exceeded),
@@ -77,62 +79,125 @@ pub fn run(runtime: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl
     let by_vm = requests.index(|request| {
         vec![key_of(request.metadata.namespace.as_deref(), &request.spec.virtual_machine_name)]
     });
-    let ctx = Arc::new(Context {
+    let ctx = Context {
         api: Api::new(runtime, "vmop/console"),
         events: Events::new(runtime, "vmop-console"),
         provider: Arc::clone(provider),
         vms: caches.vms.clone(),
-    });
+    };
     Controller::new("webconsolerequest", runtime, &requests)
         .watches(&caches.vms, to(&by_vm, namespaced_name))
-        .run(ctx, reconcile)
+        .drive(ctx)
 }
 
-/// Reconciles one request: writes the encrypted ticket to its status, or deletes the request after the ticket expired.
-async fn reconcile(request: Arc<WebConsoleRequest>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if request.metadata.deletion_timestamp.is_some() {
-        return Ok(Next::OnChange);
+/// The facts about one request.
+pub struct Facts {
+    /// The VirtualMachine that the request names, if it exists.
+    vm: Option<Arc<VirtualMachine>>,
+    now: Timestamp,
+}
+
+/// The result of a plan that was carried out.
+pub enum Done {
+    /// The ticket is in this status, encrypted.
+    Answered(WebConsoleRequestStatus),
+    /// The ticket is valid for this long.
+    Kept(Duration),
+    /// The request was deleted, because its ticket expired.
+    Removed,
+}
+
+/// A request's ticket, which its status gets encrypted. The request is deleted when the ticket has expired.
+impl Reconcile for Context {
+    type Kind = WebConsoleRequest;
+    type Facts = Facts;
+    type Plan = Plan;
+    type Done = Done;
+    type Error = Error;
+
+    fn api(&self) -> &Api {
+        &self.api
     }
-    let vm = ctx.vms.get(request.namespace().as_deref(), &request.spec.virtual_machine_name);
-    match plan::plan(&request, vm.as_deref(), jiff::Timestamp::now()) {
-        Ok(Plan::Keep(left)) => Ok(Next::After(left)),
-        Ok(Plan::Remove) => {
-            ctx.api.delete(&*request).await?;
-            Ok(Next::OnChange)
-        }
-        Ok(Plan::Answer { vsphere_vm, key }) => {
-            let answered = answer(&request, vm.as_deref(), &vsphere_vm, &key, &ctx).await;
-            if let Err(Error::Vcenter(error)) = &answered {
-                ctx.events.warning(&*request, "TicketFailed", format!("{error}. {}", error.advice()));
+
+    fn refused(_request: &WebConsoleRequest, error: kube::Error) -> Error {
+        error.into()
+    }
+
+    async fn gather(&self, request: &Arc<WebConsoleRequest>) -> Result<Facts, Error> {
+        let vm = self.vms.get(request.namespace().as_deref(), &request.spec.virtual_machine_name);
+        Ok(Facts { vm, now: Timestamp::now() })
+    }
+
+    fn plan(request: &WebConsoleRequest, facts: &Facts) -> Result<Plan, Error> {
+        plan::plan(request, facts.vm.as_deref(), facts.now)
+            .map_err(|refusal| Error::Own(Unanswered::Refused(refusal)))
+    }
+
+    async fn carry_out(
+        &self,
+        request: &mut Arc<WebConsoleRequest>,
+        plan: Plan,
+        facts: &Facts,
+    ) -> Result<Done, Error> {
+        match plan {
+            Plan::Keep(left) => Ok(Done::Kept(left)),
+            Plan::Remove => {
+                self.api.delete(&**request).await?;
+                Ok(Done::Removed)
             }
-            answered
+            Plan::Answer { vsphere_vm, key } => {
+                answer(request, facts.vm.as_deref(), &vsphere_vm, &key, self).await.map(Done::Answered)
+            }
         }
-        Err(refusal) => {
-            ctx.events.warning(&*request, refusal.reason, refusal.message.clone());
-            Err(Error::Own(Unanswered::Refused(refusal.message)))
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<WebConsoleRequestStatus> {
+        match seen.outcome.done()? {
+            Done::Answered(status) => Some(status.clone()),
+            Done::Kept(_) | Done::Removed => None,
         }
+    }
+
+    fn publish(&self, seen: &Seen<'_, Self>, _new: Option<&WebConsoleRequestStatus>) {
+        match seen.outcome.error() {
+            Some(Error::Vcenter(error)) => {
+                self.events.warning(seen.object, "TicketFailed", format!("{error}. {}", error.advice()));
+            }
+            Some(Error::Own(Unanswered::Refused(Refusal { reason, message }))) => {
+                self.events.warning(seen.object, reason, message.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn conclude(done: Done) -> Result<Next, Error> {
+        Ok(match done {
+            Done::Answered(_) => Next::After(plan::VALIDITY),
+            Done::Kept(left) => Next::After(left),
+            Done::Removed => Next::OnChange,
+        })
     }
 }
 
+/// Gets a ticket, and returns the status with the encrypted ticket. Sets `request` to the version that was written.
 async fn answer(
-    request: &WebConsoleRequest,
+    request: &mut Arc<WebConsoleRequest>,
     vm: Option<&VirtualMachine>,
     vsphere_vm: &vsphere::MoRef,
     key: &key::PublicKey,
     ctx: &Context,
-) -> Result<Next, Error> {
+) -> Result<WebConsoleRequestStatus, Error> {
     let vcenter = ctx.provider.vcenter()?;
     // Other clients can write the VirtualMachine's status, so check that the VM belongs to that object.
     let owner =
         vcenter.inventory.vm(vsphere_vm).present().and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {
         let name = &request.spec.virtual_machine_name;
-        return Err(Error::Own(Unanswered::Refused(format!(
-            "VM {vsphere_vm} does not belong to VirtualMachine {name}"
-        ))));
+        let message = format!("VM {vsphere_vm} does not belong to VirtualMachine {name}");
+        return Err(Error::Own(Unanswered::Refused(Refusal { reason: "VirtualMachineNotCreated", message })));
     }
     if let Some(patch) = vm.and_then(|vm| plan::adopted(request, vm)) {
-        ctx.api.patch(request, patch).await?;
+        *request = Arc::new(ctx.api.patch(&**request, patch).await?);
     }
     let url = vcenter.client.console_url(vsphere_vm).await?;
     let (key, namespace) = (key.clone(), request.namespace().unwrap_or_default());
@@ -140,12 +205,9 @@ async fn answer(
     let response = encrypted.map_err(|error| match error {
         NotEncrypted::BadKey(error) => {
             let message = format!("spec.publicKey can't be used: {error}");
-            ctx.events.warning(request, "InvalidPublicKey", message.clone());
-            Error::Own(Unanswered::Refused(message))
+            Error::Own(Unanswered::Refused(Refusal { reason: "InvalidPublicKey", message }))
         }
         NotEncrypted::Exceeded(exceeded) => Error::Own(Unanswered::Exceeded(exceeded)),
     })?;
-    let status = plan::answered(response, vcenter.settings.console_proxy.as_deref(), jiff::Timestamp::now());
-    ctx.api.patch_status(request, &status).await?;
-    Ok(Next::After(Duration::from_mins(2)))
+    Ok(plan::answered(response, vcenter.settings.console_proxy.as_deref(), Timestamp::now()))
 }

@@ -11,7 +11,7 @@ use vsphere::MoRef;
 use crate::console::key::PublicKey;
 
 /// The ticket's validity, as in vm-operator.
-const GOOD_FOR: Duration = Duration::from_mins(2);
+pub const VALIDITY: Duration = Duration::from_mins(2);
 /// The label with the request's UID, by which the console proxy finds the request.
 pub const UUID_LABEL: &str = "vmoperator.vmware.com/webconsolerequest-uuid";
 
@@ -79,7 +79,7 @@ pub fn plan(
 /// Returns the status with the encrypted ticket (`response`) and its expiry time.
 pub fn answered(response: String, proxy: Option<&str>, now: Timestamp) -> WebConsoleRequestStatus {
     // Whole seconds, because the API server doesn't store fractions of a second.
-    let expiry = Timestamp::from_second((now + GOOD_FOR).as_second()).unwrap_or(now);
+    let expiry = Timestamp::from_second((now + VALIDITY).as_second()).unwrap_or(now);
     WebConsoleRequestStatus {
         response: Some(response),
         expiry_time: Some(Time(expiry)),
@@ -154,7 +154,7 @@ mod tests {
         let mut answered_one = request("whatever");
         answered_one.status = Some(answered("cipher".into(), Some("10.0.0.1"), now));
         let at = |second| plan(&answered_one, None, Timestamp::from_second(second).unwrap()).unwrap();
-        assert_eq!(at(1000), Plan::Keep(GOOD_FOR));
+        assert_eq!(at(1000), Plan::Keep(VALIDITY));
         assert_eq!(at(1119), Plan::Keep(Duration::from_secs(1)));
         assert_eq!((at(1120), at(2000)), (Plan::Remove, Plan::Remove));
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use api::names::finalizer;
 use api::vmop::VirtualMachineSetResourcePolicy;
-use kit::Next;
 use kit::index::key;
 use kube::ResourceExt;
 use vsphere::MoRef;
@@ -22,9 +21,9 @@ use crate::vcenter::VCenter;
 use crate::virtualmachine::placement;
 
 /// Removes the finalizer once the pool and folder are deleted, or are in use by others.
-pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Next, Error> {
+pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<(), Error> {
     if !policy.finalizers().iter().any(|there| there == finalizer::RESOURCE_POLICY) {
-        return Ok(Next::OnChange);
+        return Ok(());
     }
     let namespace = policy.namespace().unwrap_or_default();
     let key = key(Some(&namespace), &policy.name_any());
@@ -45,7 +44,7 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     for id in ledger.ids() {
         claimed.remove(id);
     }
-    Ok(Next::OnChange)
+    Ok(())
 }
 
 /// Returns the slots whose modules may exist without a record, because their creation was interrupted.

@@ -24,17 +24,20 @@ mod whereabouts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::conditions::{self, READY};
+use api::conditions::{self, Condition, READY};
 use api::names::finalizer;
 use api::topology::AvailabilityZone;
-use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy};
+use api::vmop::{
+    VirtualMachine, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicyStatus,
+};
 use futures::Stream;
 use kit::apply::Api;
 use kit::events::Events;
 use kit::expectations::stale_cache;
 use kit::index::key;
+use kit::reconcile::{Deletion, Outcome, Seen};
 use kit::watch::Change;
-use kit::{Controller, Next, Runtime};
+use kit::{Controller, Next, Reconcile, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 
@@ -62,13 +65,13 @@ pub fn run<Enqueued>(
 where
     Enqueued: Stream<Item = ObjectRef<VirtualMachineSetResourcePolicy>> + Send + 'static,
 {
-    let ctx = Arc::new(Context {
+    let ctx = Context {
         api: Api::new(runtime, "vmop/policy"),
         events: Events::new(runtime, "vmop-policy"),
         provider: Arc::clone(provider),
         caches: caches.clone(),
         vms: vms.clone(),
-    });
+    };
     let by_namespace = &caches.shared.policies.index(|policy| namespace(policy).into_iter().collect());
     let of_zone = |zone: &AvailabilityZone| zone.spec.namespaces.clone().into_keys();
     Controller::new("virtualmachinesetresourcepolicy", runtime, &caches.shared.policies)
@@ -77,7 +80,7 @@ where
         .watches_changes(&caches.shared.namespaces, when_changed(annotated_placement, to(by_namespace, name)))
         .watches_changes(&caches.vms, policy_of_deleted)
         .wakes_on(enqueued)
-        .run(ctx, reconcile)
+        .drive(ctx)
 }
 
 /// Returns the policy of a deleted VirtualMachine. A policy that is being deleted waits until its last VirtualMachine is gone.
@@ -88,35 +91,83 @@ fn policy_of_deleted(change: &Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMa
     policy.map(|name| ObjectRef::new(name).within(&namespace)).into_iter().collect()
 }
 
-/// Reconciles one policy: its folder, resource pool and cluster modules.
-pub async fn reconcile(
-    policy: Arc<VirtualMachineSetResourcePolicy>,
-    ctx: Arc<Context>,
-) -> Result<Next, Error> {
-    if pause::paused(&*policy) || kit::is_moving(&*policy) {
-        return Ok(Next::OnChange);
+/// A policy's folder, resource pool and cluster modules.
+impl Reconcile for Context {
+    type Kind = VirtualMachineSetResourcePolicy;
+    type Facts = ();
+    type Plan = ();
+    type Done = Realized;
+    type Error = Error;
+
+    fn api(&self) -> &Api {
+        &self.api
     }
-    if !is_current(&policy, &ctx).await? {
-        return Err(Error::StaleCache(stale_cache::<VirtualMachineSetResourcePolicy>(
-            policy.metadata.namespace.as_deref(),
-            &policy.name_any(),
-        )));
+
+    fn refused(_policy: &VirtualMachineSetResourcePolicy, error: kube::Error) -> Error {
+        error.into()
     }
-    if policy.metadata.deletion_timestamp.is_some() {
-        let result = delete::delete(&policy, &ctx).await;
-        if let Err(error) = &result {
-            report(&policy, None, Some(error), &ctx).await?;
+
+    async fn gather(&self, policy: &Arc<VirtualMachineSetResourcePolicy>) -> Result<(), Error> {
+        if pause::paused(&**policy) || is_current(policy, self).await? {
+            return Ok(());
         }
-        return result;
+        let (namespace, name) = (policy.namespace(), policy.name_any());
+        Err(Error::StaleCache(stale_cache::<Self::Kind>(namespace.as_deref(), &name)))
     }
-    let policy = match ctx.api.add_finalizer(&*policy, finalizer::RESOURCE_POLICY).await? {
-        Some(policy) => Arc::new(policy),
-        None => policy,
-    };
-    let realized = realize(&policy, &ctx).await;
-    report(&policy, realized.as_ref().ok(), realized.as_ref().err(), &ctx).await?;
-    let is_used = realized?.endpoint.is_some_and(|endpoint| endpoint.used_by.is_some());
-    Ok(if is_used { Next::After(LOOK_UP_AGAIN) } else { Next::OnChange })
+
+    fn is_paused(policy: &VirtualMachineSetResourcePolicy, (): &()) -> bool {
+        pause::paused(policy)
+    }
+
+    fn plan(_policy: &VirtualMachineSetResourcePolicy, (): &()) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn carry_out(
+        &self,
+        policy: &mut Arc<VirtualMachineSetResourcePolicy>,
+        (): (),
+        (): &(),
+    ) -> Result<Realized, Error> {
+        if let Some(marked) = self.api.add_finalizer(&**policy, finalizer::RESOURCE_POLICY).await? {
+            *policy = Arc::new(marked);
+        }
+        realize(policy, self).await
+    }
+
+    async fn delete(
+        &self,
+        policy: &Arc<VirtualMachineSetResourcePolicy>,
+        (): &(),
+    ) -> Result<Deletion<Realized>, Error> {
+        delete::delete(policy, self).await.map(|()| Deletion::Gone)
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<VirtualMachineSetResourcePolicyStatus> {
+        let is_reported = match seen.outcome {
+            Outcome::Paused => false,
+            Outcome::Done(_) => true,
+            Outcome::Failed(error) => is_reported(seen.object, error),
+        };
+        is_reported.then(|| status::status(seen.object, seen.outcome.done(), seen.outcome.error()))
+    }
+
+    fn publish(&self, seen: &Seen<'_, Self>, new: Option<&VirtualMachineSetResourcePolicyStatus>) {
+        let (policy, Some(new)) = (seen.object, new) else { return };
+        self.events.transitions(policy, conditions_of(policy), &new.conditions, |condition| {
+            condition.severity.as_deref() == Some(api::conditions::ERROR)
+        });
+        if seen.outcome.error().is_some() {
+            // VirtualMachines that wait for the policy report its error.
+            let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
+            self.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| self.vms.enqueue(vm));
+        }
+    }
+
+    fn conclude(realized: Realized) -> Result<Next, Error> {
+        let is_used = realized.endpoint.is_some_and(|endpoint| endpoint.used_by.is_some());
+        Ok(if is_used { Next::After(LOOK_UP_AGAIN) } else { Next::OnChange })
+    }
 }
 
 /// Returns true if the policy exists in the API server with the same deletion state as in the cache. The API server is
@@ -133,7 +184,11 @@ async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     Ok(live.is_some_and(|live| live.metadata.deletion_timestamp.is_some() == deleted))
 }
 
-async fn realize(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Realized, Error> {
+/// Realizes the policy in vCenter, and enqueues its VirtualMachines if something changed there.
+async fn realize(
+    policy: &VirtualMachineSetResourcePolicy,
+    ctx: &Context,
+) -> Result<Realized, Error> {
     let vcenter = ctx.provider.vcenter()?;
     let namespace = policy.namespace().unwrap_or_default();
     let placements = placement::namespace::namespace_placements(&namespace, &vcenter, &ctx.caches)?;
@@ -147,36 +202,18 @@ async fn realize(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Res
     Ok(Realized { places, endpoint })
 }
 
-/// Writes the status and its events. Skips problems that resolve themselves within moments.
-async fn report(
-    policy: &VirtualMachineSetResourcePolicy,
-    realized: Option<&Realized>,
-    error: Option<&Error>,
-    ctx: &Context,
-) -> Result<(), Error> {
-    let old = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+/// Returns true if the status shows the error. It doesn't show problems that resolve themselves within moments.
+fn is_reported(policy: &VirtualMachineSetResourcePolicy, error: &Error) -> bool {
+    let deleting = policy.metadata.deletion_timestamp.is_some();
     match error {
-        Some(Error::StaleCache(_) | Error::Api(_)) => return Ok(()),
-        Some(Error::Provider(problem)) if problem.is_transient() => return Ok(()),
+        Error::StaleCache(_) | Error::Api(_) => false,
+        Error::Provider(problem) if problem.is_transient() => false,
         // A realized policy stays ready while vCenter can't be used.
-        Some(Error::Provider(_))
-            if policy.metadata.deletion_timestamp.is_none() && conditions::holds(old, READY) =>
-        {
-            return Ok(());
-        }
-        _ => {}
+        Error::Provider(_) => deleting || !conditions::holds(conditions_of(policy), READY),
+        Error::Own(_) | Error::Vcenter(_) => true,
     }
-    let mut status = status::status(policy, realized, error);
-    status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
-    if ctx.api.patch_status(policy, &status).await? {
-        ctx.events.transitions(policy, old, &status.conditions, |condition| {
-            condition.severity.as_deref() == Some(api::conditions::ERROR)
-        });
-        if error.is_some() {
-            // VirtualMachines that wait for the policy report its error.
-            let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());
-            ctx.caches.vms_by_policy.refs(&key).into_iter().for_each(|vm| ctx.vms.enqueue(vm));
-        }
-    }
-    Ok(())
+}
+
+fn conditions_of(policy: &VirtualMachineSetResourcePolicy) -> &[Condition] {
+    policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
 }

@@ -8,14 +8,15 @@ pub mod plan;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vmop::{VirtualMachine, VirtualMachineService};
+use api::vmop::{VirtualMachine, VirtualMachineService, VirtualMachineServiceStatus};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit::apply::Api;
 use kit::events::{Events, named};
 use kit::index::Index;
+use kit::reconcile::{Outcome, Seen};
 use kit::watch::{self, Cache, Change};
-use kit::{Controller, Disposition, Next, ReconcileError, Runtime};
+use kit::{Controller, Disposition, Reconcile, ReconcileError, Runtime};
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -68,19 +69,19 @@ pub fn run(runtime: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use
     let live: Cache<Service> = watch::objects(runtime, kube::Api::all(client()));
     let slices = watch::selected(runtime, kube::Api::all(client()), ours);
     let by_selector = caches.services_by_label.clone();
-    let ctx = Arc::new(Context {
+    let ctx = Context {
         api: Api::new(runtime, "vmop/service"),
         events: Events::new(runtime, "vmop-service"),
         services: live.clone(),
         slices: slices.clone(),
         vms_by_label: caches.vms_by_label.clone(),
-    });
+    };
     Controller::new("virtualmachineservice", runtime, &caches.services)
         // Mapped by name and not by owner, so that the deletion of a conflicting Service triggers a reconcile.
         .watches(&live, |live| vec![reference_of(live)])
         .owns(&slices)
         .watches_changes(&caches.vms, move |change| affected(change, &by_selector))
-        .run(ctx, reconcile)
+        .drive(ctx)
 }
 
 fn reference_of(live: &Service) -> ObjectRef<VirtualMachineService> {
@@ -102,59 +103,107 @@ fn affected(
     keys.flat_map(|key| by_selector.refs(&key)).collect()
 }
 
-/// Reconciles one service: its Service and EndpointSlices.
-pub async fn reconcile(service: Arc<VirtualMachineService>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if pause::paused(&*service) || service.metadata.deletion_timestamp.is_some() {
-        return Ok(Next::OnChange);
-    }
-    let result = apply(&service, &ctx).await;
-    let outcome = match &result {
-        Ok(live) => Some(Ok(&**live)),
-        Err(Error::Own(Invalid(why))) => Some(Err(why.as_str())),
-        Err(_) => None,
-    };
-    if let Some(outcome) = outcome {
-        let mut status = plan::status(outcome, &selected_vms(&service, &ctx));
-        let old = service.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        status.conditions = kit::status::settle(old, status.conditions, jiff::Timestamp::now());
-        if ctx.api.patch_status(&*service, &status).await? {
-            ctx.events.transitions(&*service, old, &status.conditions, |condition| {
-                condition.severity.as_deref() == Some(api::conditions::ERROR)
-            });
-        }
-    }
-    result.map(|_| Next::OnChange)
+/// The facts about one service.
+pub struct Facts {
+    /// The Service with the same name, if it exists.
+    live: Option<Arc<Service>>,
+    /// The EndpointSlice for each IP family, if it exists.
+    slices: [(plan::Ip, Option<Arc<EndpointSlice>>); 2],
+    /// The selected VirtualMachines, sorted by name.
+    vms: Vec<Arc<VirtualMachine>>,
 }
 
-async fn apply(service: &VirtualMachineService, ctx: &Context) -> Result<Arc<Service>, Error> {
-    let (namespace, name) = (service.namespace(), service.name_any());
-    let live = ctx.services.current(namespace.as_deref(), &name)?;
-    if let Some(live) = &live
-        && kit::controller::controller_of::<VirtualMachineService, _>(&**live)
-            .is_none_or(|owner| owner.name != name)
-    {
-        let message = format!(
-            "{} exists and does not belong to this object. Delete it, or rename this object",
-            named(&**live)
-        );
-        return Err(Error::Own(Invalid(message)));
+/// The objects to apply.
+pub struct Plan {
+    service: Service,
+    slices: Vec<(EndpointSlice, Option<Arc<EndpointSlice>>)>,
+}
+
+/// A service's Service and EndpointSlices.
+impl Reconcile for Context {
+    type Kind = VirtualMachineService;
+    type Facts = Facts;
+    type Plan = Plan;
+    type Done = Arc<Service>;
+    type Error = Error;
+
+    fn api(&self) -> &Api {
+        &self.api
     }
-    let applied = ctx.api.apply(&plan::service(service), live.as_ref()).await?;
-    if !service.spec.selector.is_empty() {
-        let vms = selected_vms(service, ctx);
-        for family in [plan::Ip::V4, plan::Ip::V6] {
-            let live = ctx.slices.current(namespace.as_deref(), &plan::slice_name(service, family))?;
-            let slice = plan::slice(service, &vms, family);
-            // The IPv6 slice is created only when a VM has an IPv6 address.
-            if family == plan::Ip::V4
-                || live.is_some()
-                || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
-            {
-                ctx.api.apply(&slice, live.as_ref()).await?;
-            }
+
+    fn refused(_service: &VirtualMachineService, error: kube::Error) -> Error {
+        error.into()
+    }
+
+    async fn gather(&self, service: &Arc<VirtualMachineService>) -> Result<Facts, Error> {
+        let (namespace, name) = (service.namespace(), service.name_any());
+        let slice = |family| {
+            let slice = self.slices.current(namespace.as_deref(), &plan::slice_name(service, family))?;
+            Ok::<_, Error>((family, slice))
+        };
+        Ok(Facts {
+            live: self.services.current(namespace.as_deref(), &name)?,
+            slices: [slice(plan::Ip::V4)?, slice(plan::Ip::V6)?],
+            vms: selected_vms(service, self),
+        })
+    }
+
+    fn is_paused(service: &VirtualMachineService, _facts: &Facts) -> bool {
+        pause::paused(service)
+    }
+
+    fn plan(service: &VirtualMachineService, facts: &Facts) -> Result<Plan, Error> {
+        if let Some(live) = &facts.live
+            && kit::controller::controller_of::<VirtualMachineService, _>(&**live)
+                .is_none_or(|owner| owner.name != service.name_any())
+        {
+            let message = format!(
+                "{} exists and does not belong to this object. Delete it, or rename this object",
+                named(&**live)
+            );
+            return Err(Error::Own(Invalid(message)));
+        }
+        let slices = facts.slices.iter().filter(|_| !service.spec.selector.is_empty());
+        let slices = slices.map(|(family, live)| (*family, plan::slice(service, &facts.vms, *family), live));
+        // The IPv6 slice is created only when a VM has an IPv6 address.
+        let slices = slices.filter(|(family, slice, live)| {
+            *family == plan::Ip::V4 || live.is_some() || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
+        });
+        Ok(Plan {
+            service: plan::service(service),
+            slices: slices.map(|(_, slice, live)| (slice, live.clone())).collect(),
+        })
+    }
+
+    async fn carry_out(
+        &self,
+        _service: &mut Arc<VirtualMachineService>,
+        plan: Plan,
+        facts: &Facts,
+    ) -> Result<Arc<Service>, Error> {
+        let applied = self.api.apply(&plan.service, facts.live.as_ref()).await?;
+        for (slice, live) in &plan.slices {
+            self.api.apply(slice, live.as_ref()).await?;
+        }
+        Ok(Arc::clone(applied.object()))
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<VirtualMachineServiceStatus> {
+        let vms = &seen.facts?.vms;
+        match seen.outcome {
+            Outcome::Done(live) => Some(plan::status(Ok(live), vms)),
+            Outcome::Failed(Error::Own(Invalid(why))) => Some(plan::status(Err(why), vms)),
+            Outcome::Paused | Outcome::Failed(_) => None,
         }
     }
-    Ok(Arc::clone(applied.object()))
+
+    fn publish(&self, seen: &Seen<'_, Self>, new: Option<&VirtualMachineServiceStatus>) {
+        let Some(new) = new else { return };
+        let old = seen.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        self.events.transitions(seen.object, old, &new.conditions, |condition| {
+            condition.severity.as_deref() == Some(api::conditions::ERROR)
+        });
+    }
 }
 
 /// Returns the selected VirtualMachines, sorted by name.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use api::conditions::{ERROR, INFO, WARNING, vmop as known};
 use kit::expectations::StaleCache;
-use kit::retry::REQUEUE_SOON;
 use kit::{Disposition, ReconcileError};
 use vsphere::Vm;
 
@@ -184,7 +183,7 @@ impl ReconcileError for Error {
             Self::Unsettled(_) => Disposition::Waiting(Some(UNSETTLED)),
             Self::Guest(_, until) => Disposition::Waiting(*until),
             Self::Draining(look) => Disposition::Waiting(Some(*look)),
-            Self::StaleCache(_) => Disposition::Waiting(Some(REQUEUE_SOON)),
+            Self::StaleCache(_) => Disposition::Overtaken,
             Self::Api(error) => Disposition::from_api_error(error),
             Self::Vcenter(_) | Self::Clone(..) => Disposition::Failed,
         }
