@@ -68,7 +68,7 @@ impl ReconcileError for Error {
             Self::Invalid(_) => Disposition::Invalid,
             Self::Waiting(_) | Self::Arriving(_) => Disposition::Waiting(None),
             Self::Settling(_) => Disposition::Waiting(Some(SETTLING)),
-            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
+            Self::Behind(_) => Disposition::Overtaken,
             Self::Secret(_) | Self::Exceeded(_) | Self::Taken(_) => Disposition::Failed,
             Self::Api(error) => Disposition::from_api_error(error),
         }

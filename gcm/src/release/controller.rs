@@ -1,18 +1,19 @@
 //! Reconciles OSImages and TanzuKubernetesReleases with the node images.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
 use api::gcm::{OSImage, TanzuKubernetesRelease};
 use api::names::{annotation, label};
-use api::vmop::VirtualMachineImage;
-use jiff::Timestamp;
+use api::vmop::{VirtualMachineImage, VirtualMachineImageStatus};
 use kit::bounded::Exceeded;
 use kit::events::Events;
 use kit::expectations::StaleCache;
 use kit::index::Index;
-use kit::status::settle;
+use kit::reconcile::Seen;
 use kit::watch::Cache;
-use kit::{Controller, Disposition, Next, ReconcileError, Runtime, apply};
+use kit::{Controller, Disposition, Reconcile, ReconcileError, Runtime, apply};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
@@ -59,7 +60,7 @@ impl ReconcileError for Error {
         match self {
             Self::Unreadable(_) => Disposition::Invalid,
             Self::Late(_) => Disposition::Failed,
-            Self::Behind(_) => Disposition::Waiting(Some(kit::retry::REQUEUE_SOON)),
+            Self::Behind(_) => Disposition::Overtaken,
             Self::Api(error) => Disposition::from_api_error(error),
         }
     }
@@ -111,9 +112,9 @@ pub async fn run(
             (Some(gone), None) => carriers.refs(&gone.name_any()),
             _ => Vec::new(),
         })
-        .run(Arc::clone(&ctx), reconcile_image);
+        .drive(Images(Arc::clone(&ctx)));
     let by_os_image =
-        Controller::new("osimage", started, os_images).run(Arc::clone(&ctx), reconcile_os_image);
+        Controller::new("osimage", started, os_images).drive(OsImages(Arc::clone(&ctx)));
     let by_release = Controller::new("release", started, releases)
         .watches(images, |image| release_name(image).map(|name| ObjectRef::new(&name)).into_iter().collect())
         .watches_changes(os_images, move |change| match (&change.old, &change.new) {
@@ -128,33 +129,190 @@ pub async fn run(
             };
             if candidate(&change.old) == candidate(&change.new) { Vec::new() } else { everyone.refs("") }
         })
-        .run(ctx, reconcile_release);
+        .drive(Releases(ctx));
     tokio::join!(by_image, by_os_image, by_release);
 }
 
-async fn reconcile_image(image: Arc<VirtualMachineImage>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if image.meta().deletion_timestamp.is_some() {
-        return Ok(Next::OnChange);
+/// An image's OSImage and release.
+struct Images(Arc<Context>);
+
+/// The facts about one image.
+struct ImageFacts {
+    /// The OSImage with the image's name, if it exists.
+    os_image: Option<Arc<OSImage>>,
+    /// The container networks that the image contains, and the release that it contains, unless it isn't a node image.
+    carried: Option<(CarriedRelease, CarriedNetworks)>,
+}
+
+impl Reconcile for Images {
+    type Kind = VirtualMachineImage;
+    type Facts = ImageFacts;
+    /// The OSImage to apply and the name of its release. `None` if the image must not become a release.
+    type Plan = Option<(OSImage, String)>;
+    type Done = ();
+    type Error = Error;
+
+    fn api(&self) -> &apply::Api {
+        &self.0.api
     }
-    let name = image.name_any();
-    let live = ctx.os_images.current(None, &name)?;
-    let carried = image::carried(&image).transpose().inspect_err(|unreadable| {
-        let note = format!("{unreadable}. {}", image::Unreadable::REMEDY);
-        ctx.events.warning(&*image, "InvalidNodeImage", note);
-    })?;
-    let Some(carried) = carried else {
-        return exclude_image(&image, live.as_deref(), &ctx).await;
-    };
-    if live.as_deref().is_none_or(is_ours) {
-        let networks = CarriedNetworks::of(&image, &carried.version).await?;
-        let intent = plan::os_image(&image, &carried, &networks);
-        // Apply again to remove outdated annotations, even those that an earlier process wrote.
-        let marks = [annotation::INCOMPATIBLE_REASON, annotation::UNUSABLE_CONTAINER_NETWORKS];
-        let marked = |image: &OSImage| marks.map(|mark| image.annotations().get(mark).cloned());
-        let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
-        ctx.api.apply(&intent, live).await?;
+
+    fn refused(_image: &VirtualMachineImage, error: kube::Error) -> Error {
+        error.into()
     }
-    apply_release(&carried.version.object_name(), &ctx).await
+
+    async fn gather(&self, image: &Arc<VirtualMachineImage>) -> Result<ImageFacts, Error> {
+        let os_image = self.0.os_images.current(None, &image.name_any())?;
+        let carried = match image::carried(image).transpose()? {
+            Some(carried) => {
+                let networks = CarriedNetworks::of(image, &carried.version).await?;
+                Some((carried, networks))
+            }
+            None => None,
+        };
+        Ok(ImageFacts { os_image, carried })
+    }
+
+    fn plan(image: &VirtualMachineImage, facts: &ImageFacts) -> Result<Self::Plan, Error> {
+        let of = |(carried, networks): &(CarriedRelease, CarriedNetworks)| {
+            (plan::os_image(image, carried, networks), carried.version.object_name())
+        };
+        Ok(facts.carried.as_ref().map(of))
+    }
+
+    async fn carry_out(
+        &self,
+        image: &mut Arc<VirtualMachineImage>,
+        plan: Self::Plan,
+        facts: &ImageFacts,
+    ) -> Result<(), Error> {
+        let ctx = &*self.0;
+        let Some((intent, release)) = plan else {
+            return exclude_image(image, facts.os_image.as_deref(), ctx).await;
+        };
+        if facts.os_image.as_deref().is_none_or(is_ours) {
+            // Apply again to remove outdated annotations, even those that an earlier process wrote.
+            let marks = [annotation::INCOMPATIBLE_REASON, annotation::UNUSABLE_CONTAINER_NETWORKS];
+            let marked = |image: &OSImage| marks.map(|mark| image.annotations().get(mark).cloned());
+            let live = facts.os_image.as_ref().filter(|live| marked(live) == marked(&intent));
+            ctx.api.apply(&intent, live).await?;
+        }
+        apply_release(&release, ctx).await
+    }
+
+    /// The VM operator writes the image's status.
+    fn status(_seen: &Seen<'_, Self>) -> Option<VirtualMachineImageStatus> {
+        None
+    }
+
+    fn publish(&self, seen: &Seen<'_, Self>, _new: Option<&VirtualMachineImageStatus>) {
+        if let Some(Error::Unreadable(unreadable)) = seen.outcome.error() {
+            let note = format!("{unreadable}. {}", image::Unreadable::REMEDY);
+            self.0.events.warning(seen.object, "InvalidNodeImage", note);
+        }
+    }
+}
+
+/// An OSImage's status.
+struct OsImages(Arc<Context>);
+
+impl Reconcile for OsImages {
+    type Kind = OSImage;
+    type Facts = ();
+    type Plan = ();
+    type Done = ();
+    type Error = Error;
+
+    fn api(&self) -> &apply::Api {
+        &self.0.api
+    }
+
+    fn refused(_image: &OSImage, error: kube::Error) -> Error {
+        error.into()
+    }
+
+    async fn gather(&self, _image: &Arc<OSImage>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn plan(_image: &OSImage, (): &()) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn carry_out(&self, _image: &mut Arc<OSImage>, (): (), (): &()) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<OSImageStatus> {
+        Some(status::os_image(seen.object))
+    }
+}
+
+/// A release's object and its status.
+struct Releases(Arc<Context>);
+
+/// The facts about one release.
+struct ReleaseFacts {
+    /// The node images that contain the release, and the release as each of them describes it.
+    images: Vec<(String, CarriedRelease)>,
+    /// All releases that clusters can use.
+    available: Arc<Vec<AvailableRelease>>,
+    /// The names of the release's OSImages whose node image exists.
+    usable_os_images: BTreeSet<String>,
+}
+
+impl Reconcile for Releases {
+    type Kind = TanzuKubernetesRelease;
+    type Facts = ReleaseFacts;
+    type Plan = ();
+    type Done = ();
+    type Error = Error;
+
+    fn api(&self) -> &apply::Api {
+        &self.0.api
+    }
+
+    fn refused(_tkr: &TanzuKubernetesRelease, error: kube::Error) -> Error {
+        error.into()
+    }
+
+    async fn gather(&self, tkr: &Arc<TanzuKubernetesRelease>) -> Result<ReleaseFacts, Error> {
+        let ctx = &*self.0;
+        let names = tkr.spec.os_images.iter().map(|image| &image.name);
+        let usable = names.filter(|name| {
+            let image = ctx.os_images.get(None, name);
+            let image = image.and_then(|image| ReleaseImage::of(&image));
+            image.is_some_and(|image| ctx.images.get(None, &image.name).is_some())
+        });
+        Ok(ReleaseFacts {
+            images: if is_ours(&**tkr) { carrying_images(&tkr.name_any(), ctx) } else { Vec::new() },
+            available: ctx.release_cache.available(),
+            usable_os_images: usable.cloned().collect(),
+        })
+    }
+
+    fn plan(_tkr: &TanzuKubernetesRelease, _facts: &ReleaseFacts) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn carry_out(
+        &self,
+        tkr: &mut Arc<TanzuKubernetesRelease>,
+        (): (),
+        _facts: &ReleaseFacts,
+    ) -> Result<(), Error> {
+        if is_ours(&**tkr) { apply_release(&tkr.name_any(), &self.0).await } else { Ok(()) }
+    }
+
+    fn status(seen: &Seen<'_, Self>) -> Option<TanzuKubernetesReleaseStatus> {
+        let (tkr, facts, ours) = (seen.object, seen.facts?, is_ours(seen.object));
+        // A release whose images are gone was deleted.
+        if seen.outcome.error().is_some() || (ours && facts.images.is_empty()) {
+            return None;
+        }
+        let disagreement = ours.then(|| conflict::explain(&facts.images, Some(tkr))).flatten();
+        let has_image = |name: &str| facts.usable_os_images.contains(name);
+        Some(status::release(tkr, has_image, disagreement.as_deref(), &facts.available))
+    }
 }
 
 /// Deletes gcm's OSImage for an image that must not become a release. Other OSImages are kept.
@@ -162,22 +320,22 @@ async fn exclude_image(
     image: &VirtualMachineImage,
     os_image: Option<&OSImage>,
     ctx: &Context,
-) -> Result<Next, Error> {
+) -> Result<(), Error> {
     if let Some(why) = image::explain_exclusion(image).filter(|_| image::is_node_image(image)) {
         tracing::info!(image = image.name_any(), why, "cannot make a release from a node image");
     }
     if let Some(ours) = os_image.filter(|os_image| is_ours(*os_image)) {
         ctx.api.delete(ours).await?;
     }
-    Ok(Next::OnChange)
+    Ok(())
 }
 
 /// Applies the release with this name from its images, or deletes a release whose images are gone. Releases that gcm doesn't
 /// manage are kept.
-async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
+async fn apply_release(name: &str, ctx: &Context) -> Result<(), Error> {
     let live = ctx.releases.current(None, name)?;
     if !live.as_deref().is_none_or(is_ours) {
-        return Ok(Next::OnChange);
+        return Ok(());
     }
     match (plan::release(&carrying_images(name, ctx), live.as_deref()), &live) {
         (Some(intent), live) => {
@@ -194,7 +352,7 @@ async fn apply_release(name: &str, ctx: &Context) -> Result<Next, Error> {
         }
         (None, None) => {}
     }
-    Ok(Next::OnChange)
+    Ok(())
 }
 
 /// Returns the names of the images that contain the release with this name, and the release as each image describes it.
@@ -202,41 +360,4 @@ fn carrying_images(name: &str, ctx: &Context) -> Vec<(String, CarriedRelease)> {
     let images = ctx.carriers.objects(name);
     let images = images.iter().filter(|image| image.meta().deletion_timestamp.is_none());
     images.filter_map(|image| Some((image.name_any(), image::carried(image)?.ok()?))).collect()
-}
-
-async fn reconcile_os_image(image: Arc<OSImage>, ctx: Arc<Context>) -> Result<Next, Error> {
-    let mut new = status::os_image(&image);
-    let old = image.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    new.conditions = settle(old, new.conditions, Timestamp::now());
-    ctx.api.patch_status(&*image, &new).await?;
-    Ok(Next::OnChange)
-}
-
-async fn reconcile_release(tkr: Arc<TanzuKubernetesRelease>, ctx: Arc<Context>) -> Result<Next, Error> {
-    if tkr.meta().deletion_timestamp.is_some() {
-        return Ok(Next::OnChange);
-    }
-    if is_ours(&*tkr) {
-        apply_release(&tkr.name_any(), &ctx).await?;
-        if ctx.releases.current(None, &tkr.name_any())?.is_none()
-            || ctx.carriers.refs(&tkr.name_any()).is_empty()
-        {
-            return Ok(Next::OnChange);
-        }
-    }
-    let disagreement = is_ours(&*tkr)
-        .then(|| conflict::explain(&carrying_images(&tkr.name_any(), &ctx), Some(&tkr)))
-        .flatten();
-    let available: Arc<Vec<AvailableRelease>> = ctx.release_cache.available();
-    let has_image = |name: &str| {
-        let image = ctx.os_images.get(None, name);
-        image
-            .and_then(|image| ReleaseImage::of(&image))
-            .is_some_and(|image| ctx.images.get(None, &image.name).is_some())
-    };
-    let mut new = status::release(&tkr, has_image, disagreement.as_deref(), &available);
-    let old = tkr.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    new.conditions = settle(old, new.conditions, Timestamp::now());
-    ctx.api.patch_status(&*tkr, &new).await?;
-    Ok(Next::OnChange)
 }
