@@ -82,7 +82,7 @@ const LONG: &[(&str, u32, u32)] = &[
     ("causes::missing_prerequisites::a_cluster_tells_at_the_top_what_is_missing_at_the_bottom", 96, 2),
     ("guests::addons::a_clusters_add_ons_are_applied_kept_and_pruned", 87, 2),
     ("guests::limits::a_cluster_says_what_it_lacks_and_is_ready", 120, 2),
-    ("command::clusters::an_installed_management_cluster_gives_the_same_answers", 390, 3),
+    ("command::clusters::an_installed_management_cluster_gives_the_same_answers", 150, 3),
     (
         "command::shared_pool::the_address_of_a_control_plane_that_is_switched_off_is_not_given_to_another_one",
         120,
