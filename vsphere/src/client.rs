@@ -17,9 +17,10 @@ use crate::style::Style;
 use crate::wire::{Codec, Service, choose, policy_codec, refused};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result, Value, WireKind};
 
-/// The maximum number of concurrent captures of VMs as library items: in total, and per share of the lane.
+/// The maximum number of concurrent captures of VMs as library items: in total, and for each share of the lane, such as a
+/// namespace.
 const CAPTURES: (usize, usize) = (6, 2);
-/// The maximum number of concurrent deployments of library items: in total, and per share of the lane.
+/// The maximum number of concurrent deployments of library items: in total, and for each share of the lane, such as a namespace.
 const DEPLOYMENTS: (usize, usize) = (12, 4);
 
 /// A connection to one vCenter. Clones share the session.
@@ -57,7 +58,7 @@ pub struct About {
     pub build: String,
     /// The newest supported VIM API release, such as `8.0.3.0`.
     pub api_version: String,
-    /// Identifies the vCenter. Managed object references are valid only within one vCenter.
+    /// The UUID of the vCenter instance. Managed object references are valid only within one vCenter.
     pub instance_uuid: String,
 }
 

@@ -25,7 +25,7 @@ pub struct Config {
     pub trust: Trust,
     /// The protocol that carries the VIM API.
     pub wire: WireChoice,
-    /// The form of the Automation API.
+    /// The form in which Automation API calls are sent.
     pub automation: PathStyle,
     /// The maximum time to establish a connection.
     pub connect_timeout: Duration,
@@ -168,7 +168,7 @@ pub enum WireChoice {
     Soap,
 }
 
-/// The form of the Automation API.
+/// The form in which Automation API calls are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathStyle {
     /// `/api` if the server supports it, otherwise `/rest`. The first call detects the form.

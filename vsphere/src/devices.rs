@@ -21,7 +21,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Reads a VM's device list.
+    /// Reads the devices in a VM's device list. `change_version` is the VM's `changeVersion` with which the list was read.
     pub fn read(change_version: &str, devices: &Value) -> Self {
         let devices = devices.items();
         Self {

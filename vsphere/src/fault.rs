@@ -42,7 +42,8 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// Formats a boolean, integer, string or reference field. Returns `None` for other values and for empty strings.
+/// Formats a boolean, integer, string or reference field, and returns its name and text. Returns `None` for other values and for
+/// empty strings.
 fn plain<'a>((name, value): (&'a str, &'a Value)) -> Option<(&'a str, String)> {
     let text = match value {
         Value::Bool(truth) => truth.to_string(),

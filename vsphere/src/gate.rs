@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::Metrics;
 
 const WIDEST: f64 = 64.0;
-/// The minimum interval between two reductions. Calls that fail together indicate a single overload.
+/// The minimum interval between two reductions of the width. Calls that fail together indicate a single overload.
 const ONE_OVERLOAD: Duration = Duration::from_secs(1);
 
 pub(crate) struct Gate {

@@ -6,7 +6,8 @@ use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk, es
 use crate::{Client, MoRef, Object, Result, Value};
 
 impl Client {
-    /// Starts to clone a VM. If the response is lost, the call isn't repeated: look up the VM by its name and UUID.
+    /// Starts to clone a VM, and returns the task. If the response is lost, the call isn't repeated: look up the VM by its name
+    /// and UUID.
     pub async fn clone_vm(
         &self,
         source: &MoRef,
@@ -21,20 +22,20 @@ impl Client {
         self.task_of(source, "CloneVM_Task", Some(args)).await.map_err(|error| error.on(name))
     }
 
-    /// Starts to reconfigure a VM.
+    /// Starts to reconfigure a VM, and returns the task.
     pub async fn reconfigure_vm(&self, vm: &MoRef, spec: ConfigSpec) -> Result<MoRef> {
         let args = Object::new("ReconfigVMRequestType").with("spec", spec);
         self.task_of(vm, "ReconfigVM_Task", Some(args)).await
     }
 
-    /// Starts to upgrade a VM's virtual hardware to a version. The VM must be powered off.
+    /// Starts to upgrade a VM's virtual hardware to `vmx-VERSION`, and returns the task. The VM must be powered off.
     pub async fn upgrade_hardware(&self, vm: &MoRef, version: u32) -> Result<MoRef> {
         let args = Object::new("UpgradeVMRequestType").with("version", format!("vmx-{version}"));
         self.task_of(vm, "UpgradeVM_Task", Some(args)).await
     }
 
-    /// Starts to promote a VM's linked disks to full disks, by copying the content of their parent disks and unlinking
-    /// the parents.
+    /// Starts to promote a VM's linked disks to full disks, and returns the task. vCenter copies the content of the parent disks
+    /// and unlinks the parents.
     ///
     /// If `disks` is empty, vCenter chooses the disks.
     pub async fn promote_disks(&self, vm: &MoRef, disks: &[Disk]) -> Result<MoRef> {
@@ -44,28 +45,29 @@ impl Client {
         self.task_of(vm, "PromoteDisks_Task", Some(args)).await
     }
 
-    /// Starts to set a guest customization, which is applied at the next power-on. The VM must be powered off.
+    /// Starts to set a guest customization, which is applied at the next power-on, and returns the task. The VM must be powered
+    /// off.
     pub async fn customize_vm(&self, vm: &MoRef, spec: CustomizationSpec) -> Result<MoRef> {
         let args = Object::new("CustomizeVMRequestType").with("spec", spec);
         self.task_of(vm, "CustomizeVM_Task", Some(args)).await
     }
 
-    /// Starts to power on a VM.
+    /// Starts to power on a VM, and returns the task.
     pub async fn power_on(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOnVM_Task", Some(Object::new("PowerOnVMRequestType"))).await
     }
 
-    /// Starts to power off a VM without a guest shutdown.
+    /// Starts to power off a VM without a guest shutdown, and returns the task.
     pub async fn power_off(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "PowerOffVM_Task", None).await
     }
 
-    /// Starts to suspend a VM.
+    /// Starts to suspend a VM, and returns the task.
     pub async fn suspend(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "SuspendVM_Task", None).await
     }
 
-    /// Starts to reset a VM without a guest reboot.
+    /// Starts to reset a VM without a guest reboot, and returns the task.
     pub async fn reset(&self, vm: &MoRef) -> Result<MoRef> {
         self.task_of(vm, "ResetVM_Task", None).await
     }
@@ -85,18 +87,19 @@ impl Client {
         self.call(vm, "RebootGuest", None).await.map(drop)
     }
 
-    /// Starts to rename a folder, a pool or a VM.
+    /// Starts to rename a folder, a pool or a VM, and returns the task.
     pub async fn rename(&self, object: &MoRef, name: &str) -> Result<MoRef> {
         let args = Object::new("RenameRequestType").with("newName", escape_name(name));
         self.task_of(object, "Rename_Task", Some(args)).await
     }
 
-    /// Starts to destroy a VM with its disks, a folder with its contents, or a pool.
+    /// Starts to destroy a VM with its disks, a folder with its contents, or a pool. Returns the task.
     pub async fn destroy(&self, object: &MoRef) -> Result<MoRef> {
         self.task_of(object, "Destroy_Task", None).await
     }
 
-    /// Starts to create a snapshot without memory and without quiescing the guest. The task's result is the snapshot.
+    /// Starts to create a snapshot without memory and without quiescing the guest, and returns the task. The task's result is the
+    /// snapshot.
     pub async fn create_snapshot(&self, vm: &MoRef, name: &str, description: &str) -> Result<MoRef> {
         let args = Object::new("CreateSnapshotRequestType")
             .with("name", name)
@@ -117,8 +120,8 @@ impl Client {
         moref(self.call(parent, "CreateFolder", Some(args)).await?, "CreateFolder")
     }
 
-    /// Creates a resource pool and returns its reference. `cpu` is in MHz and `memory` in MiB. Fields that are `None`
-    /// mean: unlimited, reservation 0, and an expandable reservation.
+    /// Creates a resource pool and returns its reference. `cpu` is in MHz and `memory` in MiB. If fields are `None`, the pool has
+    /// no limit, a reservation of 0, and an expandable reservation.
     pub async fn create_resource_pool(
         &self,
         parent: &MoRef,
@@ -144,7 +147,8 @@ impl Client {
         self.call(pool, "UpdateConfig", Some(args)).await.map(drop)
     }
 
-    /// Finds a VM in the whole vCenter by instance UUID, or by BIOS UUID if `instance` is false.
+    /// Finds a VM in the whole vCenter by instance UUID, or by BIOS UUID if `instance` is false. Returns `None` if it doesn't
+    /// exist.
     pub async fn find_by_uuid(&self, uuid: uuid::Uuid, instance: bool) -> Result<Option<MoRef>> {
         let args = Object::new("FindByUuidRequestType")
             .with("uuid", uuid.to_string())
@@ -154,7 +158,7 @@ impl Client {
         Ok(self.call(&index, "FindByUuid", Some(args)).await?.as_moref().cloned())
     }
 
-    /// Finds a child of a folder or a pool by its unescaped name.
+    /// Finds a child of a folder or a pool by its unescaped name. Returns `None` if it doesn't exist.
     pub async fn find_child(&self, parent: &MoRef, name: &str) -> Result<Option<MoRef>> {
         let args = Object::new("FindChildRequestType").with("entity", parent).with("name", escape_name(name));
         let index = self.service("searchIndex")?;

@@ -35,7 +35,7 @@ impl Client {
         Ok(found.items().iter().filter_map(read).collect())
     }
 
-    /// Returns all datastores that are compatible with the policy that has this ID. Makes two calls.
+    /// Returns all datastores that are compatible with a storage policy. `policy` is the policy's ID. Makes two calls.
     pub async fn compatible_datastores(&self, policy: &str) -> Result<HashSet<MoRef>> {
         let solver = self.storage_service("placementSolver").await?;
         let requirement =

@@ -25,7 +25,7 @@ impl PrivilegeScope {
     pub const ALL: [Self; 6] =
         [Self::VCenter, Self::Datacenter, Self::Folder, Self::ResourcePool, Self::Datastore, Self::Network];
 
-    /// Returns the name for messages.
+    /// Returns the scope's name in messages to users.
     pub fn name(self) -> &'static str {
         match self {
             Self::VCenter => "vCenter",
@@ -38,7 +38,7 @@ impl PrivilegeScope {
     }
 }
 
-/// The feature that requires a privilege.
+/// The use that requires a privilege: every VM, or a single feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivilegeUse {
     /// Every VM requires the privilege.
@@ -55,14 +55,14 @@ pub struct Privilege {
     pub scope: PrivilegeScope,
     /// The calls that require the privilege.
     pub calls: &'static str,
-    /// The feature that requires the privilege.
+    /// The use that requires the privilege.
     pub used: PrivilegeUse,
 }
 
 /// The privileges that the VM operator requires, sorted by scope.
 ///
-/// Sources: for methods, the privileges that the VIM API description lists; for devices, fields and the Automation API, the
-/// prose of the API documentation.
+/// For methods, the source is the VIM API description, which lists their privileges. For devices, fields and the Automation API,
+/// the source is the text of the API documentation.
 pub const PRIVILEGES: &[Privilege] = {
     use PrivilegeScope::{Datacenter, Datastore, Folder, Network, ResourcePool, VCenter};
     use PrivilegeUse::{Always, Only};

@@ -66,7 +66,7 @@ impl Client {
         self.retrieve_spec(filter_spec(vec![property_spec(kind, paths)], objects, false)).await
     }
 
-    /// Reads properties of all objects of one type that the user can see.
+    /// Reads properties of all objects of type `kind` to which the user has access.
     pub async fn retrieve_all(&self, kind: &str, paths: &[&str]) -> Result<Vec<ObjectContent>> {
         let args = Object::new("CreateContainerViewRequestType")
             .with("container", &self.service("rootFolder")?)

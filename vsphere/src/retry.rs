@@ -11,8 +11,7 @@ use crate::{Error, Kind, Result};
 
 /// The maximum number of attempts for a call.
 const ATTEMPTS: usize = 5;
-/// The pauses between attempts: they double from 0.2 s to 1.6 s, with a random reduction by up to a half. The delays
-/// below are the halves, to which jitter adds up to the same amount.
+/// The pauses between attempts. They double from 0.1 s to 0.8 s, and a random jitter can almost double each of them.
 const PAUSES: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
     .with_max_delay(Duration::from_millis(800))

@@ -205,7 +205,7 @@ impl Object {
 /// A method argument, a method result or a property value.
 #[derive(Clone, PartialEq, Default)]
 pub enum Value {
-    /// Unset, or void.
+    /// An unset value, or the result of a method that doesn't return a value.
     #[default]
     Null,
     Bool(bool),
@@ -241,7 +241,8 @@ impl Value {
         }
     }
 
-    /// Returns the integer. Parses strings, because the XML decoder doesn't convert untyped numbers.
+    /// Returns the integer if the value is an integer, or a string that contains one, because the XML decoder doesn't convert
+    /// untyped numbers.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
@@ -251,8 +252,8 @@ impl Value {
         }
     }
 
-    /// Returns the boolean. Parses the strings `true`, `1`, `false` and `0`, because the XML decoder doesn't convert
-    /// untyped booleans.
+    /// Returns the boolean if the value is a boolean, or one of the strings `true`, `1`, `false` and `0`, because the XML decoder
+    /// doesn't convert untyped booleans.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(truth) => Some(*truth),

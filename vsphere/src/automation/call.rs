@@ -1,4 +1,4 @@
-//! A single Automation API call: builds the request in either form, sends it, and decodes the response.
+//! A single Automation API call: builds the request in the `/api` or the `/rest` form, sends it, and decodes the response.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::style::Form;
 use crate::wire::{refused, status_refusal};
 use crate::{Client, Error, Fault, Kind, Result, Value};
 
-/// A request in the form that the server supports.
+/// A request in the form that the server supports (`/api` or `/rest`).
 pub(crate) struct Call {
     pub method: Method,
     pub path: String,
@@ -51,8 +51,8 @@ const PLAIN: &percent_encoding::AsciiSet =
 
 /// Percent-encodes an ID as one path segment or query value, so that an ID can't change the path of a request.
 ///
-/// URL parsers resolve `.` and `..` segments even if they are encoded. In an ID that consists only of dots, each dot is
-/// therefore replaced by `~`. vCenter creates neither kind of ID, so the result doesn't name an object.
+/// URL parsers resolve `.` and `..` segments even if they are encoded. In an ID that consists only of dots, each dot is therefore
+/// replaced by `~`. vCenter doesn't create IDs that consist only of dots or `~`, so the result doesn't name an object.
 pub(super) fn part(id: &str) -> String {
     if !id.is_empty() && id.bytes().all(|byte| byte == b'.') {
         return "~".repeat(id.len());
@@ -94,7 +94,7 @@ impl Form {
 /// A call that is sent in the form that the server supports, and retried according to `policy`.
 pub(super) struct AutomationCall<'a, F> {
     pub client: &'a Client,
-    /// Forces a form, regardless of the form that the server's other calls use.
+    /// The form to use even if the server's other calls use the other form. If `None`, the form is detected.
     pub only: Option<Form>,
     /// The call's name in errors and metrics.
     pub name: &'static str,

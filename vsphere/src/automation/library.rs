@@ -42,8 +42,7 @@ pub struct LibraryItem {
     /// The item's version, which changes whenever the item changes.
     #[serde(default)]
     pub version: String,
-    /// The version of the item's files, which changes whenever a file changes. A golden template belongs to one content
-    /// version.
+    /// The version of the item's files, which changes whenever a file changes.
     #[serde(default)]
     pub content_version: String,
     /// The total size of the item's files in bytes.
@@ -81,7 +80,7 @@ const REST_FILES: &str = "content/library/item/downloadsession/file";
 /// The maximum descriptor size in bytes. Descriptors usually take a few kilobytes.
 const LONGEST_DESCRIPTOR: usize = 16 << 20;
 
-/// The interval and the maximum number of polls while vCenter prepares a file for download.
+/// The polling interval and the maximum number of polls while vCenter prepares a file for download.
 const PREPARING: (Duration, u32) = (Duration::from_millis(250), 120);
 
 impl Client {

@@ -58,7 +58,8 @@ impl Client {
         self.automation_at(&self.inner.long_calls, None, name, policy, call).await
     }
 
-    /// Sends a call through `gate`. `only` forces a form, regardless of the form that the server's other calls use.
+    /// Sends a call through `gate`. If `only` is set, the call uses this form even if the server's other calls use the other
+    /// form.
     async fn automation_at<T: DeserializeOwned>(
         &self,
         gate: &Arc<Gate>,

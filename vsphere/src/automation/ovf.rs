@@ -36,7 +36,7 @@ pub struct Deploy {
     pub datastore: Option<MoRef>,
     /// The ID of the storage policy.
     pub profile: Option<String>,
-    /// The disk provisioning type.
+    /// The disk provisioning type. If `None`, vCenter chooses.
     pub provisioning: Option<Provisioning>,
     /// The mapping from the descriptor's network names to vCenter networks.
     pub networks: Vec<(String, MoRef)>,
@@ -92,7 +92,7 @@ struct OvfError {
     error: Option<Json>,
 }
 
-/// A localizable message.
+/// A message from vCenter.
 #[derive(Deserialize)]
 pub(super) struct Message {
     #[serde(default)]
@@ -141,7 +141,7 @@ impl Client {
     }
 }
 
-/// Returns true if vCenter rejected an unknown request member.
+/// Returns true if vCenter rejected the request because it contains an unknown member.
 fn rejects_input(error: &Error) -> bool {
     error.fault().is_some_and(|fault| fault.type_name == "UnexpectedInput")
 }

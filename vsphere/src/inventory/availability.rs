@@ -17,8 +17,8 @@ impl Vm {
 
     /// Applies property changes. Null unsets a property, including all properties below it.
     ///
-    /// While vCenter unsets the configuration itself, the VM keeps the last known values. `keep` lists the prefixes of
-    /// the ExtraConfig keys to keep.
+    /// If vCenter unsets the configuration as a whole, the VM keeps the last known values. `keep` lists the prefixes of the
+    /// ExtraConfig keys to keep.
     pub(super) fn apply(&mut self, changes: &[(String, Value)], keep: &[String]) {
         let covers = |path: &str, known: &str| {
             known.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

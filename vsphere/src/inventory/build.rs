@@ -45,7 +45,8 @@ pub(super) async fn build(shared: &Shared) -> Result<Built> {
     Ok(Built { live, collector, containers, task_list, roots: parking_lot::Mutex::new(seen) })
 }
 
-/// Returns a filter for all VMs in all containers and all tasks in the list.
+/// Returns a filter that selects the VMs in all containers and the tasks in the list. `paths` lists the properties to watch for
+/// each VM.
 fn stream_spec(containers: &MoRef, task_list: &MoRef, paths: &[&str]) -> Value {
     let vms = traversal("ContainerView", "view", Vec::new());
     let containers = object_spec(containers, true, vec![traversal("ListView", "view", vec![vms])]);

@@ -22,9 +22,11 @@ const DEPARTED: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     vms: HashMap<MoRef, Arc<Vm>>,
-    /// Several VMs can share a UUID after a copy outside vCenter, and a name while they swap names.
+    /// References by instance UUID. Several VMs can share a UUID after a copy outside vCenter.
     uuids: HashMap<Uuid, Vec<MoRef>>,
+    /// References by BIOS UUID, which several VMs can share.
     bios_uuids: HashMap<Uuid, Vec<MoRef>>,
+    /// References by folder and name. Several VMs can share a name while they swap names.
     names: HashMap<MoRef, HashMap<String, Vec<MoRef>>>,
     /// VMs whose configuration vCenter has never reported.
     unidentified: HashSet<MoRef>,
@@ -199,7 +201,7 @@ impl Cache {
             .collect()
     }
 
-    /// Prepares for reading a new root outside the stream.
+    /// Starts to record the VMs that leave, because a new root folder will be read outside the stream.
     pub fn reading(&mut self) {
         self.left = Some(HashSet::new());
     }
@@ -217,7 +219,7 @@ impl Cache {
             .collect()
     }
 
-    /// Ends reading a new root.
+    /// Stops recording the VMs that leave, because the new root folder has been read.
     pub fn has_read(&mut self) {
         self.left = None;
     }

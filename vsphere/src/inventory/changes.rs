@@ -32,8 +32,8 @@ struct State {
 }
 
 impl Changes {
-    /// Waits for changes and takes all of them: one per changed VM, and the latest change of completeness. Returns
-    /// `None` after the inventory has stopped.
+    /// Waits for changes and takes all of them: one per changed VM, and the latest [`Change::Complete`] or
+    /// [`Change::Incomplete`]. Returns `None` after the inventory has stopped.
     pub async fn next(&mut self) -> Option<Vec<Change>> {
         loop {
             {

@@ -37,7 +37,7 @@ pub struct GuestNic {
     pub device_key: i32,
     /// The MAC address; empty if the guest doesn't report a valid one.
     pub mac: String,
-    /// The network name.
+    /// The name of the network that the NIC is connected to.
     pub network: String,
     pub connected: bool,
     /// The first addresses (up to 16), with the prefix length if it is known (`10.0.0.5/24`).

@@ -107,9 +107,9 @@ impl Inventory {
         self.shared().status.borrow().generation
     }
 
-    /// Binds the current task's further changes to the session in which the cache was read, because references may refer to
-    /// other objects after a vCenter restore. In another session, these changes fail with `NotAuthenticated`; if the cache
-    /// is incomplete now, they always fail.
+    /// Binds further changes by the current Tokio task to the session in which the cache was read, because references may refer
+    /// to other objects after a vCenter restore. In another session, these changes fail with `NotAuthenticated`. If the cache is
+    /// incomplete now, they always fail.
     ///
     /// Has an effect only inside [`crate::with_bound_changes`].
     pub fn bind_changes(&self) {

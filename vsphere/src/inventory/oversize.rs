@@ -36,12 +36,13 @@ impl Oversize {
         self.page
     }
 
-    /// Forgets the VMs that were too large. Called when vCenter resends everything.
+    /// Forgets the VMs about which a response was too large. Called when vCenter resends everything.
     pub fn begin(&mut self) {
         self.unread.clear();
     }
 
-    /// Doubles the page size, up to `PAGE`, and forgets the VMs that were too large. Called when the views are rebuilt.
+    /// Doubles the page size, up to `PAGE`, and forgets the VMs about which a response was too large. Called when the views are
+    /// rebuilt.
     pub fn relax(&mut self) {
         self.page = self.page.saturating_mul(2).min(PAGE);
         self.unread.clear();
@@ -87,7 +88,8 @@ impl Oversize {
         Some(UpdateSet { version, truncated: true, objects })
     }
 
-    /// Completes partial updates to VMs that were too large before, by reading all properties of these VMs.
+    /// For each updated VM about which an earlier response was too large, reads all properties and uses them in place of the
+    /// partial update.
     async fn complete(&mut self, shared: &Shared, set: &mut UpdateSet) -> Result<()> {
         if self.unread.is_empty() {
             return Ok(());

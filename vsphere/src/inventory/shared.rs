@@ -19,16 +19,16 @@ pub(super) struct Shared {
     pub options: Options,
     pub state: RwLock<State>,
     pub tasks: Mutex<Tasks>,
-    /// Signals that an awaited task must be added to vCenter's task list.
+    /// Wakes the task list loop when a caller waits for a task that isn't in the ListView of tasks yet.
     pub tasks_due: Notify,
     /// The current session's views and filter, if they exist.
     pub built: watch::Sender<Option<Arc<Built>>>,
-    /// Signals that the views or the filter are gone.
+    /// Makes the stream rebuild the views and the filter when they seem to be lost.
     pub broken: Notify,
     pub status: watch::Sender<Status>,
     /// A counter that increases whenever the cache or its completeness changes.
     pub revision: watch::Sender<u64>,
-    /// Serializes adding roots.
+    /// Held while a root folder is added, so that roots are added one at a time.
     pub adding: AsyncMutex<()>,
     subscribers: Subscribers,
 }

@@ -1,4 +1,4 @@
-//! Adds awaited tasks to vCenter's task list, in batches.
+//! Adds tasks that callers wait for to the ListView of tasks in vCenter, in batches.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ async fn built(shared: &Shared) -> Option<Arc<Built>> {
     built.wait_for(Option::is_some).await.ok().and_then(|built| built.clone())
 }
 
-/// Updates the task list. Returns the tasks that vCenter doesn't know.
+/// Updates the ListView of tasks. Returns the tasks that vCenter doesn't know.
 async fn add_to_list(shared: &Shared, built: &Built, batch: &Batch) -> Result<Value> {
     let args = Object::new("ModifyListViewRequestType")
         .with_list("add", batch.add.clone())
@@ -55,7 +55,7 @@ async fn add_to_list(shared: &Shared, built: &Built, batch: &Batch) -> Result<Va
     call(shared, &built.live, &built.task_list, "ModifyListView", args).await
 }
 
-/// Requests new views unless the error is transient: other errors mean that the task list is gone.
+/// Requests new views unless the error is transient, because any other error means that the ListView of tasks is gone.
 async fn mend(shared: &Shared, built: &Arc<Built>, error: &Error) {
     tracing::debug!(%error, "cannot update the list of tasks");
     if !is_passing(error) {

@@ -1,4 +1,4 @@
-//! Awaited tasks as a state machine.
+//! Keeps track of the tasks that callers wait for, as a state machine without I/O.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use crate::{Error, Fault, Kind, MoRef, Result, Value};
 
 pub(super) type Outcome = Result<TaskResult>;
 
-/// Awaited tasks by reference, until they end.
+/// The tasks that callers wait for, by reference, until they end.
 #[derive(Default)]
 pub(super) struct Tasks {
     pending: HashMap<MoRef, Pending>,
-    /// Tasks that are not in vCenter's list yet.
+    /// Tasks that are not in vCenter's ListView of tasks yet.
     to_add: Vec<MoRef>,
-    /// Ended tasks that are still in vCenter's list.
+    /// Ended tasks that are still in vCenter's ListView of tasks.
     to_remove: Vec<MoRef>,
     closed: bool,
 }
@@ -31,7 +31,7 @@ struct Pending {
     waiters: Vec<oneshot::Sender<Outcome>>,
 }
 
-/// Pending changes to vCenter's task list.
+/// Pending changes to vCenter's ListView of tasks.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Batch {
     pub add: Vec<MoRef>,
@@ -39,7 +39,7 @@ pub(super) struct Batch {
 }
 
 impl Tasks {
-    /// Returns a receiver for a task's outcome, and queues a new task for vCenter's list.
+    /// Returns a receiver for a task's outcome, and queues a new task for the ListView.
     pub fn wait(&mut self, task: &MoRef) -> oneshot::Receiver<Outcome> {
         let (sender, outcome) = oneshot::channel();
         if self.closed {
@@ -54,12 +54,13 @@ impl Tasks {
         outcome
     }
 
-    /// Returns true if an awaited task must be added to vCenter's list.
+    /// Returns true if a task that a caller waits for must be added to the ListView.
     pub fn due(&self) -> bool {
         !self.to_add.is_empty()
     }
 
-    /// Takes the pending changes. Ended tasks alone don't make a batch due: they are removed with the next addition.
+    /// Takes the pending changes to the ListView. Ended tasks alone don't make an update necessary: they are removed with the
+    /// next addition.
     pub fn batch(&mut self) -> Batch {
         Batch { add: std::mem::take(&mut self.to_add), remove: std::mem::take(&mut self.to_remove) }
     }

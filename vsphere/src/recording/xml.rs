@@ -9,7 +9,7 @@ use quick_xml::events::{BytesStart, Event};
 use super::keep::{is_plain_value, keeps, keeps_typed};
 use super::stand_ins::StandIns;
 
-/// An open element.
+/// An XML element whose end tag hasn't been read yet.
 struct Element {
     /// The qualified name with its prefix.
     name: String,

@@ -28,12 +28,13 @@ use crate::{Error, Kind, MoRef, Result};
 
 /// The first release in which the VIM API and the Automation API share a token.
 const UNIFIED: [u32; 3] = [8, 0, 3];
-/// The pauses after rejected passwords, which double from 5 s to 5 min. vCenter locks an account after a few attempts.
+/// The pauses before rejected credentials are tried again. They double from 5 s to 5 min, because vCenter locks an account after
+/// a few attempts.
 const REFUSED: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_secs(5))
     .with_max_delay(Duration::from_mins(5))
     .without_max_times();
-/// The maximum number of doublings to compute. The longest pause is reached earlier.
+/// The number of times that the pause after a rejected password can double. It reaches its maximum of 5 min before that.
 const MOST_DOUBLINGS: usize = 8;
 
 pub(crate) struct Session {
@@ -58,7 +59,7 @@ pub(crate) struct SessionHandle {
     _in_use: Arc<oneshot::Sender<Infallible>>,
 }
 
-/// A replaced session, which may end when its last handle is dropped.
+/// A session that was replaced because the credentials changed. [`Session::retire`] ends it after its last handle is dropped.
 pub(crate) struct Replaced {
     epoch: u64,
     pub unused: oneshot::Receiver<Infallible>,
@@ -82,7 +83,7 @@ struct Failed {
     at: Instant,
     error: Error,
     credentials: Credentials,
-    /// The time until which the same credentials are not retried.
+    /// The time before which these credentials aren't tried again.
     until: Instant,
     /// The number of consecutive rejections of these credentials.
     refusals: usize,
@@ -103,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Subscribes to the current session's number.
+    /// Returns a receiver for the current session's number, which changes with each new session.
     pub fn epochs(&self) -> watch::Receiver<u64> {
         self.epoch.subscribe()
     }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::{Error, Kind, MoRef, Result};
 
 tokio::task_local! {
-    /// The session to which the current task's changes are bound.
+    /// The session to which changes by the current Tokio task are bound.
     static PIN: Cell<Pin>;
     /// The vCenter task that the current work waits for.
     static AWAITED: RefCell<Option<AwaitedTask>>;
@@ -62,15 +62,15 @@ pub async fn with_bound_changes<T>(work: impl Future<Output = T>) -> T {
     AWAITED.scope(RefCell::default(), PIN.scope(Cell::new(Pin::Free), work)).await
 }
 
-/// Allows further changes by the current task only in the session with this number. `None` prohibits further changes in
-/// any session.
+/// Allows further changes by the current Tokio task only in the session with this number. `None` prohibits further changes in any
+/// session.
 pub(crate) fn bind_changes(session: Option<u64>) {
     let pin = session.map_or(Pin::Nowhere, Pin::Session);
     // Fails outside `with_bound_changes`. Ignore that.
     let _ = PIN.try_with(|bound| bound.set(pin));
 }
 
-/// Returns an error if the current task may not make changes in the session with this number.
+/// Returns an error if the current Tokio task isn't allowed to make changes in the session with this number.
 pub(crate) fn check_change(session: u64, method: &'static str) -> Result<()> {
     let bound = PIN.try_with(Cell::get).unwrap_or(Pin::Free);
     let may = bound == Pin::Free || bound == Pin::Session(session);

@@ -27,13 +27,13 @@ pub enum CustomizationIdentity {
         /// The domain, which may be empty.
         domain: String,
     },
-    /// A Windows guest, as a Sysprep answer file. Secret.
+    /// The Sysprep answer file for a Windows guest, which can contain secrets.
     SysprepText(String),
     /// A Linux guest that cloud-init customizes (vCenter 7.0 U3 and later). `adapters` must be empty.
     CloudinitPrep {
         /// The metadata in plain text.
         metadata: String,
-        /// The userdata in plain text. Secret.
+        /// The userdata in plain text, which can contain secrets.
         userdata: Option<String>,
     },
 }

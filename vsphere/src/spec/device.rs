@@ -69,7 +69,7 @@ impl From<DeviceChange> for Value {
     }
 }
 
-/// A network adapter: vSphere's VirtualEthernetCard.
+/// A virtual network adapter (vSphere's `VirtualEthernetCard`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct VirtualNic {
     /// The device key: assigned by vCenter, or negative for a new NIC.

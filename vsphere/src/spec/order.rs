@@ -2,7 +2,7 @@
 //!
 //! vCenter's SOAP parser requires this order, but the API server doesn't preserve the order of a user's JSON.
 
-/// The fields of `VirtualMachineConfigSpec`.
+/// The fields of `VirtualMachineConfigSpec`, in WSDL order.
 pub(super) const CONFIG_SPEC: &[&str] = &[
     "changeVersion",
     "name",
@@ -99,7 +99,7 @@ macro_rules! device {
     };
 }
 
-/// The supported types inside a `VirtualMachineConfigSpec`, each with its fields.
+/// The supported types inside a `VirtualMachineConfigSpec`, each with its fields in WSDL order.
 pub(super) const TYPES: &[(&str, &[&str])] = &[
     ("Description", &["label", "summary"]),
     ("HostCpuIdInfo", &["level", "vendor", "eax", "ebx", "ecx", "edx"]),

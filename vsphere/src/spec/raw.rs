@@ -85,7 +85,7 @@ impl BaseConfig {
         (settings.fields().count() > 0).then_some(Self(settings))
     }
 
-    /// Returns `own` merged over these settings.
+    /// Merges `own` with these settings, and returns the result. Fields in `own` take precedence.
     pub(super) fn below(&self, own: &Object) -> Object {
         merged(own, &self.0)
     }

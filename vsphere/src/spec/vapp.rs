@@ -51,7 +51,7 @@ impl fmt::Debug for VAppProperty {
 }
 
 impl VAppProperty {
-    /// Reads an element of `config.vAppConfig.property`.
+    /// Reads an element of `config.vAppConfig.property`. Returns `None` if its key or ID is missing.
     pub fn read(property: &Value) -> Option<Self> {
         let text = |name: &str| property.get(name).as_str().map(str::to_owned);
         Some(Self {

@@ -22,15 +22,14 @@ pub struct ConfigSpec {
     pub instance_uuid: Option<String>,
     /// The ID of the guest operating system.
     pub guest_id: Option<String>,
-    /// The notes.
+    /// The VM's notes, which vCenter shows.
     pub annotation: Option<String>,
     /// The customization package that is pending for the guest's next start. An empty string removes the pending
     /// package.
     pub pending_customization: Option<String>,
     /// The number of virtual CPUs.
     pub num_cpus: Option<u32>,
-    /// The number of cores per socket. It must divide the number of CPUs, also if this field is `None` and the VM keeps
-    /// its current number.
+    /// The number of cores per socket. `None` keeps the VM's current number. Either number must divide the number of CPUs.
     pub num_cores_per_socket: Option<u32>,
     /// The memory in MiB.
     pub memory_mib: Option<i64>,
@@ -140,7 +139,7 @@ impl From<ConfigSpec> for Value {
     }
 }
 
-/// The location of a VM.
+/// The target location of a VM. Fields that are `None` or empty use vCenter's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RelocateSpec {
     /// The datastore for the VM home and disks. Default: the source's datastore.

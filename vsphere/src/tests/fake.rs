@@ -19,7 +19,7 @@ use crate::{Client, Config, WireChoice, WireKind};
 pub enum Reply {
     /// Sends a status and a body.
     Body(u16, String),
-    /// Sends a body without translation over either wire protocol.
+    /// Sends a body as it is, without a translation for the wire protocol.
     Raw(String),
     /// Responds to a login with this session ID.
     Session(String),
@@ -67,8 +67,8 @@ fn response(status: u16, headers: &str, body: &str) -> String {
 
 type Answer = dyn FnMut(&Seen) -> Option<Reply> + Send;
 
-/// The server. It calls the test's `answer` function first. If that returns `None`, the server sends the response that
-/// every session needs.
+/// The server. It calls the test's `answer` function first. If the function returns `None`, the server sends the default
+/// response, which every session needs.
 #[derive(Clone)]
 pub struct Fake {
     base: String,
@@ -79,7 +79,7 @@ pub struct Fake {
     wire: WireKind,
 }
 
-/// Returns a JSON reply, wrapped as handlers return it.
+/// Returns a JSON reply. The result is never `None`; it is an `Option` because request handlers return one.
 #[allow(clippy::unnecessary_wraps, clippy::needless_pass_by_value)]
 pub fn json(status: u16, body: serde_json::Value) -> Option<Reply> {
     let text = if body.is_null() { String::new() } else { body.to_string() };

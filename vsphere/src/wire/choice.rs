@@ -15,8 +15,9 @@ use crate::{Error, Kind, Result, Value};
 
 /// The VI/JSON releases that this client supports, newest first.
 const RELEASES: &[&str] = &["9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0"];
-/// The oldest supported SOAP API version. All versions up to `NEWEST` are supported.
+/// The oldest supported SOAP API version.
 const OLDEST: [u32; 2] = [7, 0];
+/// The newest supported SOAP API version.
 const NEWEST: [u32; 4] = [9, 1, 0, 0];
 /// The first release with VI/JSON: 8.0 U1.
 const FIRST_WITH_JSON: [u32; 3] = [8, 0, 1];
@@ -129,7 +130,7 @@ fn newest(offered: &[String]) -> Option<String> {
 
 /// Returns the codec for the storage policy service if it differs from `codec`.
 ///
-/// VI/JSON serves policies since 8.0 U3. Earlier releases serve them only over SOAP, in the same session.
+/// In 8.0 U3 and later, VI/JSON serves storage policies. Earlier releases serve them only over SOAP, in the same session.
 pub(crate) fn policy_codec(codec: &dyn Codec) -> Option<Box<dyn Codec>> {
     let older = numbers(codec.release()).as_slice() < FIRST_WITH_POLICIES.as_slice();
     (codec.kind() == WireKind::ViJson && older)

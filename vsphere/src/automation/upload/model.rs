@@ -18,7 +18,7 @@ pub struct NewItem {
     pub kind: String,
 }
 
-/// A file of an item, visible to all clients.
+/// A file that an item contains.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ItemFile {
     pub name: String,
@@ -44,11 +44,11 @@ pub enum UpdateState {
     Unknown,
 }
 
-/// An update session.
+/// An update session's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateSession {
     pub state: UpdateState,
-    /// The failure message.
+    /// The failure message, if the session has failed.
     pub error: Option<String>,
 }
 
