@@ -89,12 +89,12 @@ fn known(word: &str) -> Cow<'static, str> {
     }
 }
 
-/// Returns the condition of a type.
+/// Returns the condition with this type, or `None` if it doesn't exist.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Returns true if the condition of this type exists and is `True`.
+/// Returns true if a condition with this type exists and its status is `True`.
 pub fn holds(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|condition| condition.status == TRUE)
 }
@@ -103,12 +103,12 @@ pub fn holds(conditions: &[Condition], type_: &str) -> bool {
 pub mod metav1 {
     use super::{TRUE, meta};
 
-    /// Returns the condition of a type.
+    /// Returns the condition with this type, or `None` if it doesn't exist.
     pub fn find<'a>(conditions: &'a [meta::Condition], type_: &str) -> Option<&'a meta::Condition> {
         conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Returns true if the condition of this type exists and is `True`.
+    /// Returns true if a condition with this type exists and its status is `True`.
     pub fn holds(conditions: &[meta::Condition], type_: &str) -> bool {
         find(conditions, type_).is_some_and(|condition| condition.status == TRUE)
     }

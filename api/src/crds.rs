@@ -251,7 +251,7 @@ fn limit(schema: &mut JSONSchemaProps) {
     schema.properties.iter_mut().flat_map(BTreeMap::values_mut).for_each(limit);
 }
 
-/// Adds a rule to the schema at its path.
+/// Adds a rule to the part of the schema at the rule's path.
 fn put_rule(schema: &mut JSONSchemaProps, rule: &Rule) {
     if let Some(place) = place(schema, rule.path) {
         place.x_kubernetes_validations.get_or_insert_default().push(ValidationRule {

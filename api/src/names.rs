@@ -30,7 +30,7 @@ pub mod image_builder {
     ];
 }
 
-/// Labels.
+/// Label names.
 pub mod label {
     /// The Cluster that an object belongs to.
     pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
@@ -56,8 +56,7 @@ pub mod label {
     pub const NODE_POOL: &str = "run.tanzu.vmware.com/node-pool";
     /// Marks a release that isn't compatible with this installation.
     pub const INCOMPATIBLE: &str = "run.tanzu.vmware.com/incompatible";
-    /// On a TanzuKubernetesCluster: requests that it releases its Cluster. Not supported: gcm only warns about
-    /// it.
+    /// On a TanzuKubernetesCluster: a request to release its Cluster. Not supported: gcm only warns about the label.
     pub const RETIRE_TKC: &str = "kubernetes.vmware.com/retire-tkc";
     /// Marks a deactivated release.
     pub const DEACTIVATED: &str = "run.tanzu.vmware.com/deactivated";
@@ -67,8 +66,8 @@ pub mod label {
     pub const INVALID: &str = "run.tanzu.vmware.com/invalid";
     /// Marks a release whose OSImages contain different release data.
     pub const CONFLICTING_OS_IMAGES: &str = "run.tanzu.vmware.com/conflicting-os-images";
-    /// On a ContentSource: `true` if node images in its library become releases. On a VirtualMachineImage: whether its
-    /// library is labeled so.
+    /// On a ContentSource: `true` if the node images in its library become releases. On a VirtualMachineImage: `true` if its
+    /// library's ContentSource has this label, otherwise `false`.
     pub const RELEASE_LIBRARY: &str = "run.tanzu.vmware.com/release-library";
     /// On a published VirtualMachineImage: its VirtualMachinePublishRequest's UID.
     pub const PUBLISH_REQUEST: &str = "vmoperator.vmware.com/publish-request-uid";
@@ -101,7 +100,7 @@ pub mod label {
     pub const ADDON_CLUSTER_NAME: &str = "tkg.tanzu.vmware.com/cluster-name";
 }
 
-/// Annotations.
+/// Annotation names.
 pub mod annotation {
     /// On a bundle ConfigMap: the add-on category, such as `cni`.
     pub const ADDON_TYPE: &str = "tkg.tanzu.vmware.com/addon-type";
@@ -110,7 +109,7 @@ pub mod annotation {
     pub const STORAGE_CLASSES: &str = "run.tanzu.vmware.com/storage-classes";
     /// Pauses all controllers for the object.
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
-    /// On an object that `clusterctl move` deletes after it has moved it: the resources that it represents are kept.
+    /// On an object that `clusterctl move` has moved and now deletes. The resources that the object represents are kept.
     pub const DELETE_FOR_MOVE: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
     /// Blocks `clusterctl move` for the object.
     pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
@@ -167,7 +166,7 @@ pub mod annotation {
     /// Prefixes for annotations that only administrators can set: extra conditions, and checks before power-on and
     /// deletion.
     pub const PROTECTED_PREFIXES: &[&str] = &[PROTECTED_CONDITION, POWER_ON_CHECK, DELETE_CHECK];
-    /// Marks a virtual machine that was created before: VM Operator never creates it again.
+    /// Marks a virtual machine that VM Operator has created once. VM Operator never creates it again.
     pub const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
     /// The virtual machine's own disks, by UUID and file. They are destroyed together with the VM.
     pub const DISKS: &str = "virtualmachine.vmoperator.vmware.com/disks";
@@ -177,7 +176,7 @@ pub mod annotation {
     pub const VMOP_PAUSED: &str = "vmoperator.vmware.com/paused";
     /// The class that determined the virtual machine's current size: `{"name":…}`.
     pub const LAST_RESIZED_CLASS: &str = "vmoperator.vmware.com/last-resized-vm-class";
-    /// Resizes the virtual machine also when its class changes, not only when the spec names another class.
+    /// Resizes the virtual machine when its class changes, and not only when the spec names another class.
     pub const SAME_CLASS_RESIZE: &str = "vmoperator.vmware.com/same-vm-class-resize";
     /// The requested power state and the request time for a pending guest shutdown or standby.
     pub const SOFT_POWER: &str = "virtualmachine.vmoperator.vmware.com/soft-power";
@@ -201,8 +200,8 @@ pub mod annotation {
     pub const VIRTUAL_MACHINE: &str = "vmoperator.vmware.com/virtualmachine";
     /// Disables the default NIC for a virtual machine without network interfaces.
     pub const NO_DEFAULT_NIC: &str = "vmoperator.vmware.com/no-default-nic";
-    /// The host in a cluster's control plane endpoint. On a control plane VirtualMachine: VM Operator records it in
-    /// vCenter. On a resource policy: VM Operator looks up the VMs that use it, before the cluster does.
+    /// The host in a cluster's control plane endpoint. On a control plane VirtualMachine: VM Operator records it in vCenter. On a
+    /// resource policy: VM Operator looks up the VMs that already use the host, before the cluster uses it.
     pub const CONTROL_PLANE_ENDPOINT: &str = "capw.vmware.com/control-plane-endpoint";
     /// On a WCPCluster and its control plane VirtualMachines: the virtual router ID (VRRP) of the control plane's
     /// address, 1 to 255.
@@ -231,8 +230,8 @@ pub mod annotation {
     /// On a TanzuKubernetesCluster: the UID under which its cluster was created. A copy from `clusterctl move` has
     /// another UID, and waits for its Cluster.
     pub const MADE_AS: &str = "run.tanzu.vmware.com/made-as";
-    /// On a TanzuKubernetesCluster: API server features that earlier gcm versions don't configure, recorded before gcm
-    /// creates the first object: `audit,encryption`. Only gcm can set it.
+    /// On a TanzuKubernetesCluster: API server features that earlier gcm versions don't configure: `audit,encryption`. gcm
+    /// records them before it creates the cluster's first object. Only gcm can set it.
     pub const API_SERVER: &str = "run.tanzu.vmware.com/api-server";
     /// On a TanzuKubernetesCluster: a cluster ID that stays the same if the cluster moves to another management
     /// cluster, where its objects get new UIDs. Only gcm can set it.
@@ -266,7 +265,7 @@ pub mod annotation {
     pub const MACHINE_RECIPE: &str = "run.tanzu.vmware.com/machine-recipe";
 }
 
-/// Finalizers.
+/// Finalizer names.
 pub mod finalizer {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 

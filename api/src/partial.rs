@@ -1,8 +1,8 @@
 //! Normalizes partial objects that a conversion webhook receives.
 //!
-//! For the fields that each manager owns, the API server removes other fields from an object and converts the rest to
-//! the versions that the managers used. Such an object may lack its metadata and any other part, and an empty list or
-//! map is null.
+//! To track which manager owns which fields, the API server reduces an object to the fields of one manager, and converts the
+//! result to the version that the manager used. Such a partial object can lack its metadata and any other part. An empty list or
+//! map in it is null.
 
 use serde_json::{Map, Value};
 
@@ -40,7 +40,7 @@ fn is_whole(metadata: &Map<String, Value>) -> bool {
     ["name", "generateName"].iter().any(|field| metadata.get(*field).is_some_and(Value::is_string))
 }
 
-/// Returns the members of an object. Replaces null with an empty object.
+/// Returns the members of an object, or `None` for a list or a plain value. Replaces null with an empty object.
 fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if value.is_null() {
         *value = Value::Object(Map::new());

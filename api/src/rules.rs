@@ -125,7 +125,7 @@ fn wcp() -> Vec<Rule> {
     rules
 }
 
-/// Returns the rules for a naming template that can be checked before a Machine exists.
+/// Returns the rules for a naming template, as far as the template can be checked before a Machine exists.
 fn naming(kind: &'static str, path: &'static str) -> [Rule; 2] {
     let rules = [
         (

@@ -100,8 +100,8 @@ pub struct MachineVolume {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub storage_class: Option<String>,
-    /// Unit number on SCSI controller 0, by which the guest finds the disk. The disk belongs to the virtual machine
-    /// itself. If not set, the disk belongs to a PersistentVolumeClaim.
+    /// Unit number on SCSI controller 0, by which the guest finds the disk. If set, the disk belongs to the virtual machine
+    /// itself. Otherwise, it belongs to a PersistentVolumeClaim.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 15))]
     pub unit_number: Option<i32>,
@@ -212,13 +212,13 @@ pub struct NodeInfo {
 
 /// Values of `status.vmstatus`.
 pub mod vm_status {
-    /// The virtual machine doesn't exist anymore.
+    /// The virtual machine no longer exists.
     pub const NOT_FOUND: &str = "notfound";
-    /// The virtual machine is requested.
+    /// The virtual machine doesn't exist in vCenter yet.
     pub const PENDING: &str = "pending";
-    /// The virtual machine exists in vCenter.
+    /// The virtual machine exists in vCenter, but isn't powered on yet.
     pub const CREATED: &str = "created";
-    /// The virtual machine is powered on.
+    /// The virtual machine is powered on, but doesn't have an address yet.
     pub const POWERED_ON: &str = "poweredon";
     /// The virtual machine is powered on and has an address. kubeadm may not have run yet.
     pub const READY: &str = "ready";

@@ -1,7 +1,6 @@
 //! Condition types and reasons for Cluster API's own kinds, as far as Layercake reads them.
 //!
-//! They only describe progress and don't contain severities. Type and reason identify the errors that a Machine's
-//! bootstrap configuration and Node report.
+//! These conditions mostly describe progress and don't contain severities. [`severity`] recognizes errors by type and reason.
 
 use super::FALSE;
 use super::severity::Severity;

@@ -17,7 +17,7 @@ use super::{
     Condition, TRUE, UNKNOWN, capi, contract, release, tkc, vcenter, vmop, wcp_cluster, wcp_machine,
 };
 
-/// The cause for which an object isn't ready.
+/// A cause that keeps an object from being ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// The path to the object at fault: `Machine x: WCPMachine y`.
@@ -43,8 +43,8 @@ impl Cause {
         Self { severity, ..Self::of(object, condition) }
     }
 
-    /// Returns the cause for a Machine whose virtual machine runs without a Node. Only the guest's log contains the reason,
-    /// unless the management cluster can't reach `endpoint`, at which the API server must respond first.
+    /// Returns the cause for a Machine whose virtual machine is running but doesn't have a Node. Only the guest's log contains
+    /// the reason, unless the management cluster can't reach `endpoint`, at which the API server must respond first.
     pub fn not_joined(object: String, address: Option<&str>, endpoint: Option<&str>) -> Self {
         let place = address.map_or_else(String::new, |address| format!(" at {address}"));
         let reach = endpoint.map_or_else(String::new, |endpoint| {
@@ -80,7 +80,7 @@ pub fn gravest<T>(causes: impl IntoIterator<Item = T>, severity: impl Fn(&T) -> 
     causes.into_iter().min_by_key(|cause| Reverse(severity(cause)))
 }
 
-/// Returns the most severe condition that isn't `True`, except for the types in `left_out`.
+/// Returns the most severe condition that isn't `True`. Conditions whose type is in `left_out` are ignored.
 pub fn first<'a>(
     conditions: impl IntoIterator<Item = &'a Condition>,
     left_out: &[&str],
@@ -111,7 +111,7 @@ pub fn severity(status: &str, reason: &str, own: Option<&str>) -> Severity {
     })
 }
 
-/// Returns the severity that this crate declares for a reason.
+/// Returns the severity that this crate declares for a reason, or `None` for a reason that it doesn't declare.
 fn of_reason(reason: &str) -> Option<Severity> {
     let lists = [
         tkc::severity,
@@ -126,7 +126,7 @@ fn of_reason(reason: &str) -> Option<Severity> {
     lists.into_iter().find_map(|severity| severity(reason))
 }
 
-/// Joins a message into one line. Cluster API writes one cause on each line, after an asterisk.
+/// Joins the lines of a message into one line. In Cluster API's messages, each line is one cause after an asterisk.
 pub fn one_line(text: &str) -> String {
     let mut line = String::new();
     for part in text.lines().map(|part| part.trim().trim_start_matches("* ")).filter(|part| !part.is_empty())

@@ -3,7 +3,7 @@
 constants! {
     /// On a WCPCluster: the node network is realized.
     NETWORK_READY = "NetworkReady";
-    /// On a WCPMachine: the virtual machine runs and has an address.
+    /// On a WCPMachine: the virtual machine is running and has an address.
     VIRTUAL_MACHINE_PROVISIONED = "VirtualMachineProvisioned";
 }
 
@@ -11,9 +11,9 @@ constants! {
 constants! {
     /// The object is ready.
     READY = "Ready";
-    /// The virtual machine runs and has an address.
+    /// The virtual machine is running and has an address.
     PROVISIONED = "Provisioned";
-    /// The object is reconciled.
+    /// The object isn't paused, so capw reconciles it.
     NOT_PAUSED = "NotPaused";
 }
 
@@ -30,11 +30,11 @@ reasons! {
     Error BOOTSTRAP_DATA_INVALID = "BootstrapDataInvalid";
     /// The providerID doesn't belong to this provider.
     Error PROVIDER_ID_INVALID = "ProviderIDInvalid";
-    /// An object of another owner has this name.
+    /// An object that belongs to another owner has this name.
     Error NAME_TAKEN = "NameTaken";
-    /// The dependent objects of a running cluster are missing, as after an interrupted move.
+    /// The resource policy and all WCPMachines of a running cluster are missing, as after an interrupted `clusterctl move`.
     Error MOVED_AWAY = "MovedAway";
-    /// A former object of this name is still being deleted.
+    /// An earlier object with this name is still being deleted.
     Waiting WAITING_FOR_FORMER_OBJECT = "WaitingForFormerObject";
     /// Cluster API hasn't set the Cluster as owner yet.
     Waiting WAITING_FOR_OWNER_CLUSTER = "WaitingForOwnerCluster";

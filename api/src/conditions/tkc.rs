@@ -14,7 +14,7 @@ constants! {
     PROVIDER_SERVICE_ACCOUNTS_READY = "ProviderServiceAccountsReady";
     /// Users who can edit the namespace are administrators of the workload cluster and can log in to it.
     ROLE_BINDING_SYNCED = "RoleBindingSynced";
-    /// The namespace's storage classes exist in the workload cluster, and their driver runs there.
+    /// The namespace's storage classes exist in the workload cluster, and their driver is running there.
     STORAGE_CLASS_SYNCED = "StorageClassSynced";
     /// The API servers use the issuers in the spec. Only set if the spec has issuers or had some before.
     AUTHENTICATION_READY = "AuthenticationReady";
@@ -76,7 +76,7 @@ reasons! {
     Info WAITING_FOR_NEW_API_SERVERS = "WaitingForNewAPIServers";
     /// The issuers couldn't be applied in the workload cluster.
     Warning AUTHENTICATION_FAILED = "AuthenticationFailed";
-    /// An API server rejects the issuers or can't reach one.
+    /// An API server rejects the issuers or can't reach one of them.
     Warning AUTHENTICATION_REJECTED = "AuthenticationRejected";
     /// The release doesn't support issuers.
     Warning AUTHENTICATION_UNSUPPORTED = "AuthenticationUnsupported";
@@ -106,9 +106,9 @@ reasons! {
     Warning CLUSTER_DELETED = "ClusterDeleted";
     /// The object is being deleted.
     Info DELETING = "Deleting";
-    /// On an object in a cluster that is being deleted: foreign finalizers block it.
+    /// On an object in a cluster that is being deleted: finalizers of other programs block the object's deletion.
     Warning DELETION_HELD = "DeletionHeld";
-    /// On a Machine: its virtual machine runs, but its node hasn't joined yet.
+    /// On a Machine: its virtual machine is running, but its node hasn't joined the cluster yet.
     Info WAITING_FOR_NODE = "WaitingForNode";
     /// On a Machine: its status is still empty.
     Waiting PENDING = "Pending";

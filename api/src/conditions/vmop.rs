@@ -6,9 +6,9 @@ constants! {
     in TYPES;
     /// The class, image and policy of the virtual machine exist and are usable.
     VIRTUAL_MACHINE_PREREQ_READY = "VirtualMachinePrereqReady";
-    /// The state of guest customization.
+    /// Guest customization has succeeded.
     GUEST_CUSTOMIZATION = "GuestCustomization";
-    /// VMware Tools runs in the guest.
+    /// VMware Tools is running in the guest.
     VIRTUAL_MACHINE_TOOLS = "VirtualMachineTools";
     /// The virtual machine exists in vCenter.
     VIRTUAL_MACHINE_CREATED = "VirtualMachineCreated";
@@ -50,7 +50,7 @@ constants! {
     VIRTUAL_MACHINE_RESTARTED = "VirtualMachineRestarted";
     /// The guest has a usable address.
     VIRTUAL_MACHINE_ADDRESS_READY = "VirtualMachineAddressReady";
-    /// The result that the guest reports for its own bootstrap.
+    /// The guest's bootstrap has succeeded, according to the guest's own report.
     GUEST_BOOTSTRAP = "GuestBootstrap";
 }
 
@@ -58,7 +58,7 @@ constants! {
 constants! {
     /// Guest customization has succeeded.
     GUEST_CUSTOMIZATION_SUCCEEDED = "GuestCustomizationSucceeded";
-    /// VMware Tools runs.
+    /// VMware Tools is running in the guest.
     VIRTUAL_MACHINE_TOOLS_RUNNING = "VirtualMachineToolsRunning";
     /// VM Operator reconciles the virtual machine.
     VIRTUAL_MACHINE_RECONCILE_RUNNING = "VirtualMachineReconcileRunning";
@@ -73,7 +73,7 @@ reasons! {
     Error VIRTUAL_MACHINE_IMAGE_NOT_FOUND = "VirtualMachineImageNotFound";
     /// The image isn't usable yet.
     Error VIRTUAL_MACHINE_IMAGE_NOT_READY = "VirtualMachineImageNotReady";
-    /// The image's content source isn't bound to the namespace.
+    /// The image's ContentSource isn't bound to the namespace.
     Error CONTENT_SOURCE_BINDING_NOT_FOUND = "ContentSourceBindingNotFound";
     /// The image's ContentLibraryProvider doesn't exist.
     Error CONTENT_LIBRARY_PROVIDER_NOT_FOUND = "ContentLibraryProviderNotFound";
@@ -93,7 +93,7 @@ reasons! {
     Info GUEST_CUSTOMIZATION_RUNNING = "GuestCustomizationRunning";
     /// Guest customization has failed.
     Error GUEST_CUSTOMIZATION_FAILED = "GuestCustomizationFailed";
-    /// VMware Tools doesn't run.
+    /// VMware Tools isn't running in the guest.
     Warning VIRTUAL_MACHINE_TOOLS_NOT_RUNNING = "VirtualMachineToolsNotRunning";
     /// The readiness probe has failed.
     Waiting NOT_READY = "NotReady";
@@ -103,11 +103,11 @@ reasons! {
     Info DELETING = "Deleting";
     /// The virtual machine couldn't be destroyed.
     Error DELETION_FAILED = "DeletionFailed";
-    /// The virtual machine is destroyed, but foreign finalizers block the deletion of its object.
+    /// The virtual machine is destroyed, but finalizers of other programs block the deletion of its object.
     Warning DELETION_HELD = "DeletionHeld";
-    /// The virtual machine was removed from vCenter without VM Operator.
+    /// The virtual machine was removed from vCenter, but not by VM Operator.
     Error VIRTUAL_MACHINE_LOST = "VirtualMachineLost";
-    /// A virtual machine of another object has this name or identity.
+    /// A virtual machine or Service that belongs to another object has the same name or identity.
     Error IDENTITY_CONFLICT = "IdentityConflict";
     /// vCenter doesn't respond or rejects the credentials.
     Error PROVIDER_NOT_READY = "ProviderNotReady";
@@ -119,7 +119,7 @@ reasons! {
     Error VIRTUAL_MACHINE_IMAGE_NOT_SYNCED = "VirtualMachineImageNotSynced";
     /// The image's content library isn't reachable.
     Error VIRTUAL_MACHINE_IMAGE_PROVIDER_NOT_READY = "VirtualMachineImageProviderNotReady";
-    /// The spec must name a storage class and doesn't.
+    /// The spec doesn't name a storage class, although one is required.
     Error STORAGE_CLASS_REQUIRED = "StorageClassRequired";
     /// The storage class doesn't match any datastore.
     Error DATASTORE_NOT_FOUND = "DatastoreNotFound";
@@ -131,11 +131,11 @@ reasons! {
     Info CLASS_NAME_CHANGED = "ClassNameChanged";
     /// The class has changed; the virtual machine keeps its size.
     Info CLASS_UPDATED = "ClassUpdated";
-    /// The virtual machine is in another resource pool than expected.
+    /// The virtual machine isn't in the expected resource pool.
     Warning RESOURCE_POOL_MISMATCH = "ResourcePoolMismatch";
-    /// The virtual machine is in another folder than expected.
+    /// The virtual machine isn't in the expected folder.
     Error FOLDER_MISMATCH = "FolderMismatch";
-    /// The virtual machine is in another resource pool and folder than expected.
+    /// The virtual machine is neither in the expected resource pool nor in the expected folder.
     Warning RESOURCE_POOL_AND_FOLDER_MISMATCH = "ResourcePoolAndFolderMismatch";
     /// An annotation or an ExtraConfig key pauses VM Operator for the virtual machine.
     Info VIRTUAL_MACHINE_RECONCILE_PAUSED = "VirtualMachineReconcilePaused";
@@ -153,11 +153,11 @@ reasons! {
     Info WAITING_FOR_ADDRESS = "WaitingForAddress";
     /// Another virtual machine uses the address that the guest reports.
     Error ADDRESS_IN_USE = "AddressInUse";
-    /// The virtual machine isn't created before its prerequisites exist.
+    /// VM Operator waits for the virtual machine's prerequisites before it creates the virtual machine.
     Waiting WAITING_FOR_PREREQUISITES = "WaitingForPrerequisites";
     /// vCenter is cloning the virtual machine.
     Info CLONING = "Cloning";
-    /// VM Operator has requested a guest shutdown or standby and waits for it.
+    /// VM Operator has requested a guest shutdown or standby, and waits until the guest has carried it out.
     Info WAITING_FOR_GUEST = "WaitingForGuest";
     /// vCenter hasn't reported the end of an operation yet.
     Info WAITING_FOR_VCENTER = "WaitingForVCenter";
@@ -165,7 +165,7 @@ reasons! {
     Info POWER_STATE_CHANGING = "PowerStateChanging";
     /// A pending question in vCenter, which a user must answer, blocks the virtual machine.
     Error QUESTION_PENDING = "QuestionPending";
-    /// A vCenter task for the virtual machine takes longer than usual.
+    /// A vCenter task for the virtual machine is taking longer than usual.
     Warning TASK_OVERDUE = "TaskOverdue";
     /// The virtual machine is powered off, as requested or because it can't be suspended.
     Info POWERED_OFF = "PoweredOff";
@@ -179,17 +179,17 @@ reasons! {
     Warning API_SERVER = "ApiServer";
     /// The resource policy doesn't contain the cluster module.
     Error CLUSTER_MODULE_NOT_FOUND = "ClusterModuleNotFound";
-    /// A folder or resource pool that VM Operator didn't create has the name.
+    /// A folder or resource pool with the requested name exists, but VM Operator didn't create it.
     Error NAME_TAKEN = "NameTaken";
     /// A volume isn't attached yet, or can't be attached.
     Error VOLUMES_NOT_ATTACHED = "VolumesNotAttached";
-    /// The folder or the resource pool isn't known.
+    /// The folder or resource pool for the virtual machine isn't known.
     Error PLACEMENT_NOT_READY = "PlacementNotReady";
     /// The guest's first boot has failed.
     Error BOOTSTRAP_FAILED = "BootstrapFailed";
-    /// The guest's first boot takes long.
+    /// The guest's first boot is still running after a long time.
     Warning BOOTSTRAP_IN_PROGRESS = "BootstrapInProgress";
-    /// The guest hasn't reported the result of its first boot in time.
+    /// The guest didn't report the result of its first boot in time.
     Warning NO_BOOTSTRAP_STATUS = "NoBootstrapStatus";
     /// Disk promotion has failed. VM Operator retries it.
     Warning DISK_PROMOTION_TRANSIENT_ERROR = "DiskPromotionTransientError";

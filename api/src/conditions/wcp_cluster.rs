@@ -12,9 +12,9 @@ constants! {
 reasons! {
     /// The resource policy couldn't be created.
     Warning RESOURCE_POLICY_CREATION_FAILED = "ResourcePolicyCreationFailed";
-    /// The resource policy exists and isn't realized yet.
+    /// The resource policy exists but isn't realized yet.
     Waiting WAITING_FOR_RESOURCE_POLICY = "WaitingForResourcePolicy";
-    /// The network exists and isn't realized yet.
+    /// The network exists but isn't realized yet.
     Info CLUSTER_NETWORK_PROVISION_STARTED = "ClusterNetworkProvisionStarted";
     /// The network couldn't be created or realized.
     Warning CLUSTER_NETWORK_PROVISION_FAILED = "ClusterNetworkProvisionFailed";
@@ -28,9 +28,9 @@ reasons! {
     Warning IP_ADDRESS_INVALID = "IPAddressInvalid";
     /// VM Operator hasn't checked yet whether a VM in vCenter uses the control plane address.
     Info WAITING_FOR_ENDPOINT_LOOKUP = "WaitingForEndpointLookup";
-    /// Another machine uses the control plane address before the cluster has a node.
+    /// Another machine already uses the control plane address, although the cluster doesn't have a node yet.
     Warning ENDPOINT_IN_USE = "EndpointInUse";
-    /// The control plane address is claimed, and the IPAM provider hasn't assigned one yet.
+    /// The IPAddressClaim for the control plane exists, but the IPAM provider hasn't assigned an address yet.
     Info WAITING_FOR_IP_ADDRESS = "WaitingForIPAddress";
     /// The cluster doesn't have an endpoint, and there isn't an address pool to allocate one.
     Warning CONTROL_PLANE_ENDPOINT_MISSING = "ControlPlaneEndpointMissing";

@@ -9,7 +9,7 @@ reasons! {
     Warning VM_CREATION_FAILED = "VMCreationFailed";
     /// The name template doesn't produce a valid name.
     Error VM_NAME_INVALID = "VMNameInvalid";
-    /// The virtual machine is powered off.
+    /// The virtual machine isn't powered on yet.
     Info POWERING_ON = "PoweringOn";
     /// The virtual machine doesn't have an address yet.
     Info WAITING_FOR_NETWORK_ADDRESS = "WaitingForNetworkAddress";
@@ -17,7 +17,7 @@ reasons! {
     Info WAITING_FOR_BIOS_UUID = "WaitingForBIOSUUID";
     /// The guest's first boot is complete, but the management cluster can't reach its API server.
     Info NODE_NOT_REACHED = "NodeNotReached";
-    /// The virtual machine existed before and is lost.
+    /// The VirtualMachine was created earlier, but it no longer exists.
     Error VM_LOST = "VMLost";
     /// The object is being deleted.
     Info DELETING = "Deleting";

@@ -279,7 +279,7 @@ pub struct TrustedCa {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageSettings {
-    /// Storage classes of the namespace that the cluster offers. Defaults to all.
+    /// The namespace's storage classes that the cluster offers. Defaults to all storage classes in the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256), inner(length(max = 253)))]
     pub classes: Option<Vec<String>>,

@@ -11,7 +11,7 @@ pub const FIELDS: [(&str, &str); 4] = [
     ("Use a larger virtual machine class", "spec.topology"),
 ];
 
-/// Returns capw's message with a TanzuKubernetesCluster field after each remedy that has one.
+/// Returns capw's message with the matching TanzuKubernetesCluster field after each remedy in [`FIELDS`].
 #[must_use]
 pub fn with_fields(message: &str) -> String {
     FIELDS.iter().fold(message.to_owned(), |message, (remedy, field)| match message.rsplit_once(remedy) {

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::{MAX_MACHINE_NAME, PROVIDER_ID_PREFIX};
 
-/// Suffix characters: no vowels, so that they don't form words, and no look-alikes.
+/// The characters of a suffix. Vowels are left out so that suffixes don't form words, and characters that look alike are left
+/// out, too.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The suffix length, in characters.
 const SUFFIX: usize = 5;
@@ -55,102 +56,102 @@ pub fn joined(prefix: &str, suffix: &str, max: usize) -> String {
 /// The length of `-xxxxx`, the suffix that Cluster API appends to a KubeadmControlPlane's name to form machine names.
 const MACHINE_SUFFIX: usize = SUFFIX + 1;
 
-/// The name for a cluster's KubeadmControlPlane and its control plane MachineHealthCheck.
+/// Returns the name for a cluster's KubeadmControlPlane and its control plane MachineHealthCheck.
 pub fn control_plane(cluster: &str) -> String {
     joined(cluster, "-control-plane", MAX_MACHINE_NAME - MACHINE_SUFFIX)
 }
 
-/// The name for a control plane's WCPMachineTemplate. Different content gives a different name.
+/// Returns the name for a control plane's WCPMachineTemplate. Different content gives a different name.
 pub fn control_plane_template(cluster: &str, content: &str) -> String {
     joined(&control_plane(cluster), &format!("-{}", hash([cluster, content])), MAX_MACHINE_NAME)
 }
 
-/// The name for a node pool's MachineDeployment. It leaves room for the two suffixes in machine names.
+/// Returns the name for a node pool's MachineDeployment. It leaves room for the two suffixes in machine names.
 pub fn machine_deployment(namespace: &str, cluster: &str, pool: &str) -> String {
     let suffix = format!("-{}", hash([namespace, cluster, pool]));
     joined(&format!("{cluster}-{pool}"), &suffix, MAX_MACHINE_NAME - 2 * MACHINE_SUFFIX)
 }
 
-/// The name for a node pool's WCPMachineTemplate and KubeadmConfigTemplate. Different content gives a different name.
+/// Returns the name for a node pool's WCPMachineTemplate and KubeadmConfigTemplate. Different content gives a different name.
 /// Pool `b-c` in cluster `a` and pool `c` in cluster `a-b` never share a template.
 pub fn pool_template(cluster: &str, pool: &str, content: &str) -> String {
     joined(&format!("{cluster}-{pool}"), &format!("-{}", hash([cluster, pool, content])), MAX_MACHINE_NAME)
 }
 
-/// The ProviderServiceAccount for the cloud provider in the workload cluster.
+/// Returns the name for the ProviderServiceAccount of the cloud provider in the workload cluster.
 pub fn cloud_provider_account(cluster: &str) -> String {
     joined(cluster, "-ccm", MAX_MACHINE_NAME)
 }
 
-/// The ProviderServiceAccount for the storage driver in the workload cluster.
+/// Returns the name for the ProviderServiceAccount of the storage driver in the workload cluster.
 pub fn storage_driver_account(cluster: &str) -> String {
     joined(cluster, "-pvcsi", MAX_MACHINE_NAME)
 }
 
-/// The Secret with a ProviderServiceAccount's token.
+/// Returns the name for the Secret with a ProviderServiceAccount's token.
 pub fn account_token_secret(account: &str) -> String {
     format!("{account}-secret")
 }
 
-/// The type that Secrets from Cluster API have. A Secret's type is immutable, and admission lets only Cluster
-/// API's controllers and administrators create Secrets with this type.
+/// The type of the Secrets that Cluster API creates. A Secret's type is immutable, and admission lets only Cluster API's
+/// controllers and administrators create Secrets with this type.
 pub const CLUSTER_API_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
 /// Name suffixes for the Secrets that Cluster API reads for a cluster.
 pub const CLUSTER_API_SECRETS: [&str; 6] =
     ["ca", "etcd", "proxy", "sa", "kubeconfig", "apiserver-etcd-client"];
 
-/// The workload cluster's kubeconfig Secret, named by Cluster API.
+/// Returns the name that Cluster API gives to the workload cluster's kubeconfig Secret.
 pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
 
-/// The Secret with the SSH key for a cluster's nodes.
+/// Returns the name for the Secret with the SSH key for a cluster's nodes.
 pub fn ssh_secret(cluster: &str) -> String {
     format!("{cluster}-ssh")
 }
 
-/// The Secret with the node user's password.
+/// Returns the name for the Secret with the password of the user on a cluster's nodes.
 pub fn ssh_password_secret(cluster: &str) -> String {
     format!("{cluster}-ssh-password")
 }
 
-/// The Secret with the node user's hashed password. Nodes get only the hash.
+/// Returns the name for the Secret with the hashed password of the user on a cluster's nodes. Nodes get only the hash.
 pub fn ssh_password_hash_secret(cluster: &str) -> String {
     format!("{cluster}-ssh-password-hashed")
 }
 
-/// The Secret with the keys that a cluster's API servers use to encrypt Secrets.
+/// Returns the name for the Secret with the keys that a cluster's API servers use to encrypt Secrets.
 pub fn encryption_secret(cluster: &str) -> String {
     format!("{cluster}-encryption")
 }
 
-/// The cluster's VirtualMachineSetResourcePolicy. The cluster's folder and resource pool have the same name.
+/// Returns the name for the cluster's VirtualMachineSetResourcePolicy. The cluster's folder and resource pool have the same name.
 pub fn resource_policy(cluster: &str) -> String {
     cluster.to_owned()
 }
 
-/// The cluster module for worker VMs.
+/// Returns the name for the cluster module for worker VMs.
 pub fn worker_group(cluster: &str) -> String {
     format!("{cluster}-workers-0")
 }
 
-/// The cluster's VirtualNetwork.
+/// Returns the name for the cluster's VirtualNetwork.
 pub fn virtual_network(cluster: &str) -> String {
     joined(cluster, "-vnet", MAX_MACHINE_NAME)
 }
 
-/// The VirtualMachineService in front of a cluster's API servers.
+/// Returns the name for the VirtualMachineService in front of a cluster's API servers.
 pub fn control_plane_service(cluster: &str) -> String {
     joined(cluster, "-control-plane-service", MAX_MACHINE_NAME)
 }
 
-/// The IPAddressClaim for a cluster's control plane address.
+/// Returns the name for the IPAddressClaim for a cluster's control plane address.
 pub fn control_plane_address(cluster: &str) -> String {
     joined(cluster, "-control-plane-address", MAX_MACHINE_NAME)
 }
 
-/// The IPAddressClaim that follows `earlier` previous claims, whose addresses other machines use.
+/// Returns the name for the next IPAddressClaim after `earlier` claims whose addresses other machines use.
 pub fn control_plane_address_after(cluster: &str, earlier: usize) -> String {
     match earlier {
         0 => control_plane_address(cluster),
@@ -158,12 +159,12 @@ pub fn control_plane_address_after(cluster: &str, earlier: usize) -> String {
     }
 }
 
-/// The Secret with a node's cloud-init data.
+/// Returns the name for the Secret with a node's cloud-init data.
 pub fn cloud_init_secret(wcp_machine: &str) -> String {
     format!("{wcp_machine}-cloud-init")
 }
 
-/// Returns the TanzuKubernetesRelease name of a version: it starts with `v` and has `---` in place of `+`.
+/// Returns the name for the TanzuKubernetesRelease with this version. The name starts with `v` and has `---` in place of `+`.
 pub fn release_name(version: &str) -> String {
     let version = version.trim().replacen('+', "---", 1);
     if version.starts_with('v') { version } else { format!("v{version}") }

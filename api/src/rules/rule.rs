@@ -35,9 +35,9 @@ pub(super) fn only(versions: &'static [&'static str], rule: Rule) -> Rule {
 
 /// Returns an expression that makes a field immutable: it can't be changed, added or removed.
 ///
-/// Every write evaluates all rules of an object, also a status write, and each access to a field costs the API server
-/// time in proportion to the number of sibling fields. Therefore the expression accesses the field as few times as
-/// possible, and starts with the most common case.
+/// Every write, including a status write, evaluates all rules of an object, and each access to a field costs the API server time
+/// in proportion to the number of sibling fields. Therefore the expression accesses the field as few times as possible, and
+/// starts with the most common case.
 pub(super) fn fixed(field: &str) -> String {
     format!(
         "(has(self.{field}) ? has(oldSelf.{field}) && self.{field} == oldSelf.{field} : !has(oldSelf.{field}))"

@@ -17,7 +17,7 @@ pub(super) fn all() -> Vec<Rule> {
     rules
 }
 
-/// Returns rules that limit each reservation. A limit of 0 means unlimited.
+/// Returns rules that keep each reservation within its limit. A limit of 0 means unlimited.
 fn guarantees() -> Vec<Rule> {
     let kept = |guarantee: &str, what: &str| {
         let has = |of: &str| format!("has(self.{of}) && has(self.{of}.{what})");

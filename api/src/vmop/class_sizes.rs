@@ -4,14 +4,14 @@
 use super::class::{ResourceSpec, VirtualMachineClassHardware, VirtualMachineClassSpec};
 use crate::Quantity;
 
-/// The granularity and minimum of VM memory, in MiB.
+/// The minimum size of VM memory, in MiB. The size must be a multiple of it.
 const MEMORY_STEP_MIB: i128 = 4;
 /// One MiB in thousandths of a byte, as [`Quantity::millis`] counts.
 const MIB: i128 = 1000 * 1024 * 1024;
 /// The maximum disk size, in MiB: 62 TiB.
 pub const LARGEST_DISK_MIB: i64 = 62 * 1024 * 1024;
 
-/// A field in a class with a size that vSphere rejects.
+/// A class field whose size vSphere rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeFault {
     /// The field path, starting with `spec.`.
@@ -28,8 +28,8 @@ impl SizeFault {
     }
 }
 
-/// Returns the sizes in a class that vSphere rejects at every site. Malformed quantities are skipped, because the
-/// schema rejects them.
+/// Returns the class fields whose sizes vSphere rejects at every site. Malformed quantities are skipped, because the schema
+/// rejects them.
 pub fn size_faults(spec: &VirtualMachineClassSpec) -> Vec<SizeFault> {
     let resources = spec.policies.as_ref().and_then(|policies| policies.resources.as_ref());
     let (requests, limits) =
@@ -85,7 +85,8 @@ fn memory_limit(requests: &ResourceSpec, limits: &ResourceSpec) -> Option<SizeFa
     limit_fault("spec.policies.resources.limits.memory", reserved, limit)
 }
 
-/// Skips a comparison of cores with hertz, because it depends on the hosts' clock rate.
+/// Checks that the CPU limit isn't below the reservation. Returns `None` if one is in cores and the other in hertz, because the
+/// comparison would depend on the hosts' clock rate.
 fn cpu_limit(requests: &ResourceSpec, limits: &ResourceSpec) -> Option<SizeFault> {
     let (reserved, limit) = (requests.cpu.as_ref()?, limits.cpu.as_ref()?);
     let counts_cores = |cpu: &Quantity| cpu.millis().is_ok_and(|millis| millis < 1_000_000);

@@ -3,8 +3,8 @@
 //! v1alpha1 is the stored version. v1alpha2 is for programs in workload clusters that don't support v1alpha1: they read
 //! VMs, and add and remove claims. An annotation contains the parts of the spec that v1alpha2 can't represent.
 //!
-//! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]). Therefore
-//! a missing annotation or field isn't an error here. Admission rejects changes that v1alpha2 doesn't allow, because it
+//! The API server also converts partial objects, which contain only the fields that one manager owns ([`crate::partial`]).
+//! Therefore a missing annotation or field isn't an error here. Admission rejects changes that v1alpha2 doesn't allow, because it
 //! compares the result with the stored object.
 
 mod error;

@@ -155,11 +155,11 @@ pub const TRANSPORT_EXTRA_CONFIG: &str = "ExtraConfig";
 pub const NETWORK_TYPE_NSX_T: &str = "nsx-t";
 /// The network type for distributed port groups.
 pub const NETWORK_TYPE_DISTRIBUTED: &str = "vsphere-distributed";
-/// Power state: running.
+/// The power state of a running virtual machine.
 pub const POWERED_ON: &str = "poweredOn";
-/// Power state: powered off.
+/// The power state of a virtual machine that is powered off.
 pub const POWERED_OFF: &str = "poweredOff";
-/// Power state: suspended.
+/// The power state of a suspended virtual machine.
 pub const SUSPENDED: &str = "suspended";
 
 /// Virtual machine network adapter.
@@ -233,7 +233,7 @@ pub struct PersistentVolumeClaimVolume {
     /// PersistentVolumeClaim name, in the same namespace.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: String,
-    /// If true, the disk is attached read-only. `true` isn't supported.
+    /// Must be false or unset, because disks can't be attached read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
     /// Instance storage: the claim uses storage that is local to the host and is deleted with the virtual machine.

@@ -200,7 +200,7 @@ pub struct PartialObjectRef {
     pub name: Option<String>,
 }
 
-/// Volume.
+/// Volume of a virtual machine, from a PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]

@@ -4,8 +4,8 @@
 //! references, so an annotation keeps the values that the target version can't represent. The conversion back merges
 //! them with the user's changes; visible fields always win.
 //!
-//! The API server also converts partial objects, for the fields that each manager owns ([`crate::partial`]). A partial
-//! object is converted to a partial object.
+//! The API server also converts partial objects, which contain only the fields that one manager owns ([`crate::partial`]). A
+//! partial object is converted to a partial object.
 
 mod status;
 mod v1alpha1;
@@ -197,7 +197,7 @@ fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// Removes the annotation and returns its value.
+/// Removes the annotation of an earlier conversion, and returns its value. Returns `None` if it is missing or can't be parsed.
 fn take_kept(object: &mut Value) -> Option<Kept> {
     let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
     let kept = annotations.remove(CONVERSION_DATA)?;
@@ -207,7 +207,7 @@ fn take_kept(object: &mut Value) -> Option<Kept> {
     serde_json::from_str(kept.as_str()?).ok()
 }
 
-/// Adds the annotation.
+/// Adds the annotation, which keeps values for the conversion back.
 fn put_kept(object: &mut Value, kept: &Kept) -> Result<(), ConvertError> {
     let text = Value::from(write(kept)?.to_string());
     let empty = || Value::Object(Map::new());

@@ -43,7 +43,7 @@ impl Becomes<Hub> for Old {
 }
 
 impl Becomes<Old> for Hub {
-    /// The hub represents all of v1alpha1, so a kept spec isn't needed.
+    /// The hub can represent every v1alpha1 spec, so a kept spec isn't needed.
     fn spec(
         spec: &hub::TanzuKubernetesClusterSpec,
         _kept: Option<&old::TanzuKubernetesClusterSpec>,
@@ -74,15 +74,16 @@ impl Becomes<Old> for Hub {
     }
 }
 
-/// The required fields of a node group: in v1alpha1, and in the hub.
+/// The required fields of a node group, each as its name in v1alpha1 and its name in the hub.
 const NODE_FIELDS: [(&str, &str); 3] =
     [("count", "replicas"), ("class", "vmClass"), ("storageClass", "storageClass")];
 
-/// The required hub fields that always have a counterpart in v1alpha1. `replicas` isn't one: nodes without it still
-/// have a count.
+/// The required hub fields without which the v1alpha1 field is removed, each as its name in the hub and its name in v1alpha1.
+/// `replicas` is not in the list, because without it, `count` is 1.
 const HUB_FIELDS: [(&str, &str); 2] = [("vmClass", "class"), ("storageClass", "storageClass")];
 
-/// Removes each second field from `to` if the first one is missing in `from`.
+/// Removes fields from `to` whose counterparts are missing in `from`. Each pair in `fields` names a field in `from` and its
+/// counterpart in `to`.
 fn remove_missing(from: &Value, to: Option<&mut Value>, fields: &[(&str, &str)]) {
     let Some(to) = to.and_then(Value::as_object_mut) else { return };
     to.retain(|name, _| fields.iter().all(|(source, target)| name != target || from.get(source).is_some()));
@@ -137,7 +138,7 @@ fn to_hub(spec: &old::TanzuKubernetesClusterSpec) -> hub::TanzuKubernetesCluster
     }
 }
 
-/// Returns the release for a full version.
+/// Returns a reference to the release with the distribution's full version, or `None` if the full version isn't set.
 fn release_of(distribution: &Distribution) -> Option<Tkr> {
     let full = distribution.full_version.as_deref().filter(|full| !full.is_empty())?;
     Some(Tkr::named(release_name(full)))
@@ -172,8 +173,8 @@ fn from_hub(spec: &hub::TanzuKubernetesClusterSpec) -> old::TanzuKubernetesClust
     }
 }
 
-/// Merges the spec that v1alpha1 shows now with the earlier hub spec, which contains the values that v1alpha1 can't
-/// represent.
+/// Adds the values that v1alpha1 can't represent to a hub spec. `plain` is the hub spec that was converted from the v1alpha1 spec
+/// `now`, and `kept` is the earlier hub spec with these values.
 fn merged(
     mut plain: hub::TanzuKubernetesClusterSpec,
     now: &old::TanzuKubernetesClusterSpec,

@@ -49,7 +49,8 @@ const FIELDS: [Field; 15] = [
     }),
 ];
 
-/// Returns the stored spec `kept`, which is `before` when parsed, with the fields that `sent` changes.
+/// Applies the fields that `sent` changes to the stored spec `kept`, and returns the result. `before` is the same spec as `kept`,
+/// in parsed form.
 pub(super) fn restore(
     mut kept: Value,
     before: &VirtualMachineSpec,

@@ -94,7 +94,7 @@ pub(super) fn operation_mode(mode: &str) -> String {
     renamed(mode, [("hard", "Hard"), ("soft", "Soft"), ("trySoft", "TrySoft")])
 }
 
-/// Returns the word of the other version. Unknown words stay unchanged.
+/// Translates a word into the other version's word. Unknown words stay unchanged.
 fn renamed<const N: usize>(word: &str, words: [(&str, &str); N]) -> String {
     words.iter().find(|(old, _)| *old == word).map_or(word, |(_, new)| new).to_owned()
 }
@@ -158,7 +158,7 @@ fn advanced(spec: &VirtualMachineSpec) -> Option<AdvancedSpec> {
     (shown != AdvancedSpec::default()).then_some(shown)
 }
 
-/// Returns the requested size of the image's first disk.
+/// Returns the requested size of the image's first disk, or `None` if the spec doesn't request a size.
 fn boot_disk(spec: &VirtualMachineSpec) -> Option<Quantity> {
     let disks = spec.volumes.iter().filter_map(|volume| volume.v_sphere_volume.as_ref());
     let mut boot = disks.filter(|disk| disk.device_key == Some(BOOT_DISK));
