@@ -21,15 +21,15 @@ pub struct JsonMeter {
 }
 
 impl JsonMeter {
-    /// Counts the next piece.
+    /// Counts the bytes and values in the next piece of the text. Pieces can have any boundaries, even within a string.
     pub fn take(&mut self, piece: &[u8]) {
         for byte in piece {
             self.step(*byte);
         }
     }
 
-    /// Counts up to the end of the first top-level object or list. Returns the length of the object's or list's part in this piece,
-    /// or `None` if it doesn't end in this piece.
+    /// Counts a piece up to the end of the first top-level object or list, and ignores the rest. Returns the number of counted
+    /// bytes, or `None` if the object or list doesn't end in this piece.
     pub fn take_document(&mut self, piece: &[u8]) -> Option<usize> {
         for (at, byte) in piece.iter().enumerate() {
             self.step(*byte);

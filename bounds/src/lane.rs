@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::places::Places;
 
-/// A concurrency limit. Clones share it.
+/// A concurrency limit with a fair queue of waiters. Clones share the limit.
 #[derive(Clone)]
 pub struct Lane(Arc<Mutex<Places<oneshot::Sender<Turn>>>>);
 
@@ -21,12 +21,12 @@ pub struct Turn {
 }
 
 impl Lane {
-    /// Creates a lane with `width` permits, and at most `per_share` permits for each share.
+    /// Creates a lane with `width` permits. Each share can hold at most `per_share` permits.
     pub fn new(width: usize, per_share: usize) -> Self {
         Self(Arc::new(Mutex::new(Places::new(width, per_share))))
     }
 
-    /// Creates a lane with `width` permits, in which a share gets at most as many permits as it leaves to other shares
+    /// Creates a lane with `width` permits. A share can take another permit only while it holds fewer permits than are free
     /// ([`Places::halved`]).
     pub fn halved(width: usize) -> Self {
         Self(Arc::new(Mutex::new(Places::halved(width))))

@@ -34,15 +34,15 @@ struct Share<W> {
 }
 
 impl<W> Places<W> {
-    /// Creates `width` permits, and at most `per_share` permits for each share.
+    /// Creates a queue with `width` permits. Each share can hold at most `per_share` permits.
     pub fn new(width: usize, per_share: usize) -> Self {
         Self::with(width, Most::Fixed(per_share))
     }
 
-    /// Creates `width` permits. A share can take another permit only while it holds fewer permits than are free.
+    /// Creates a queue with `width` permits. A share can take another permit only while it holds fewer permits than are free.
     ///
-    /// Thus a single share gets half of the permits, the next share half of the rest, and so on. A permit is left for the next
-    /// share until about log2(`width`) shares hold their maximum.
+    /// Thus a single share gets half of the permits, the next share half of the rest, and so on. After about log2(`width`) shares
+    /// hold their maximum, new shares have to wait.
     pub fn halved(width: usize) -> Self {
         Self::with(width, Most::Half)
     }
@@ -75,8 +75,8 @@ impl<W> Places<W> {
         self.taken = self.taken.saturating_sub(1);
     }
 
-    /// Takes a permit for the next waiter, and returns the waiter with its share. Returns `None` if there are no waiters, or if none
-    /// of them can have a permit now.
+    /// Takes a permit for the next waiter, and returns the waiter with its share. Returns `None` if there are no waiters, or if
+    /// none of them can have a permit now.
     pub fn take_next(&mut self) -> Option<(Arc<str>, W)> {
         let (taken, _, share) = self.waiting.first()?;
         // If the share with the fewest permits can't get another permit, the other shares can't either.
@@ -93,7 +93,7 @@ impl<W> Places<W> {
         next.map(|(_, waiter)| (share, waiter))
     }
 
-    /// Removes the waiters for `share` for which `keeps` returns false.
+    /// Keeps only those waiters for `share` for which `keeps` returns true.
     pub fn retain(&mut self, share: &str, keeps: impl Fn(&W) -> bool) {
         self.change(share, |share| share.queue.retain(|(_, waiter)| keeps(waiter)));
     }

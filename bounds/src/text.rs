@@ -13,7 +13,7 @@ pub fn printable(text: &str, max: usize) -> String {
     shown
 }
 
-/// Returns true if a character shows as itself and doesn't affect its surroundings.
+/// Returns true unless the character is a control character, is invisible, or changes how the surrounding text is displayed.
 fn is_shown(c: char) -> bool {
     let is_format = matches!(
         c,

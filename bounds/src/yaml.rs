@@ -21,7 +21,7 @@ const MOST_NODES: usize = 250_000;
 /// The maximum nesting depth.
 const DEEPEST: usize = 64;
 
-/// The reasons why an input isn't the expected YAML. Errors don't quote the input.
+/// The reasons why YAML can't be parsed. Errors don't quote the input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// The text isn't YAML, or doesn't have the expected shape.
