@@ -25,9 +25,9 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub struct Decoded {
     /// The node's identity as YAML or JSON.
     pub metadata: Option<Vec<u8>>,
-    /// The node's first boot configuration. Secret.
+    /// The node's first boot configuration, which is secret.
     pub userdata: Option<Vec<u8>>,
-    /// Further first boot configuration, from a provider. Secret.
+    /// Further first boot configuration from a provider, which is secret.
     pub vendordata: Option<Vec<u8>>,
 }
 

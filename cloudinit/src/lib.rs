@@ -24,15 +24,15 @@ pub use reporter::{BOOTSTRAP_CONDITION, BOOTSTRAP_LOG, BOOTSTRAP_REPORTED, BOOTS
 
 /// The metadata key, for the node's identity.
 pub const METADATA: &str = "guestinfo.metadata";
-/// The userdata key, for the node's first boot configuration. Secret.
+/// The userdata key, for the node's first boot configuration. Its value is secret.
 pub const USERDATA: &str = "guestinfo.userdata";
-/// The vendordata key. cloud-init treats vendordata like userdata, but vendordata comes from a provider. Secret.
+/// The vendordata key, for first boot configuration from a provider. cloud-init treats it like userdata. Its value is secret.
 pub const VENDORDATA: &str = "guestinfo.vendordata";
 /// The suffix that turns a key into the key for its encoding.
 pub const ENCODING: &str = ".encoding";
 /// The encoding that [`encode`] uses.
 pub const GZIP_BASE64: &str = "gzip+base64";
-/// The value with which cloud-init replaces a redacted value.
+/// The value that cloud-init writes in place of a value that it redacts.
 pub const REDACTED: &str = "---";
 
 /// The maximum length of an encoded value in bytes. Guests can't write back longer values, and vCenter's
@@ -59,7 +59,7 @@ pub enum Error {
         key: &'static str,
         /// The declared encoding.
         encoding: String,
-        /// The encoding error.
+        /// The decoding error, which doesn't quote the value.
         reason: String,
     },
     /// A value begins like gzip but can't be decompressed.

@@ -33,7 +33,7 @@ pub struct Metadata {
     /// The node's provider ID, which is known before the virtual machine exists.
     #[serde(rename = "provider_id", default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// The values (`userdata`, `vendordata`) that cloud-init redacts in guestinfo after it has read them.
+    /// The values (`userdata`, `vendordata`) that cloud-init must redact in guestinfo after it has read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redact: Vec<String>,
     /// The address families that cloud-init waits for before it renders templates.

@@ -1,6 +1,6 @@
 //! The script with which a node reports the result of its first boot, and the guestinfo keys of the report.
 
-/// The vendordata of a node: a POSIX shell script that reports the first boot's result through guestinfo.
+/// A POSIX shell script that a node gets as vendordata. It reports the result of the node's first boot through guestinfo.
 ///
 /// cloud-init runs the script regardless of the userdata format, and the userdata isn't changed. In a guest without
 /// both `vmware-rpctool` and `vmtoolsd`, the script exits without a report. It removes secrets from the output before
