@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::functions::{Failure, Reason, SPARSE, exactly};
 use crate::value::{Held, append, copy, cost, show};
 
-/// The value of a missing field in sparse data.
+/// The value of a missing field in an object that is marked as `SPARSE`.
 static EMPTY: Value = Value::String(String::new());
 
 type Called<'a> = Result<Held<'a>, Failure>;
@@ -25,8 +25,9 @@ pub(super) fn truth(value: &Value) -> bool {
     }
 }
 
-/// Finds a member by its Go name: exact, or ignoring case because JSON names differ. In sparse data, a missing member is an
-/// empty string. The search is charged.
+/// Finds an object's member by its Go field name. Ignores case if there isn't an exact match, because JSON names can begin with a
+/// lowercase letter. In an object that is marked as `SPARSE`, a missing member is an empty string. The search is charged to the
+/// budget.
 pub(super) fn member<'v>(
     value: &'v Value,
     name: &str,
@@ -57,7 +58,7 @@ fn respelt<'v>(
     Ok(None)
 }
 
-/// Calls one of Go's functions. Returns `None` if Go doesn't have this function.
+/// Calls one of Go's built-in functions. Returns `None` if Go doesn't have a function with this name.
 pub(super) fn call<'a>(name: &str, args: &[Held<'a>], budget: &Budget) -> Option<Called<'a>> {
     let order = |holds: fn(Ordering) -> bool| compared(args, budget, holds);
     Some(match name {
@@ -229,7 +230,7 @@ fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Re
     Ok(())
 }
 
-/// Returns true if the first argument equals any other.
+/// Returns true if the first argument equals any other argument.
 fn any_same(args: &[Held<'_>], budget: &Budget) -> Result<bool, Failure> {
     for other in &args[1..] {
         if same(args[0].get(), other.get(), budget)? {

@@ -9,15 +9,18 @@ use crate::error::Fault;
 use crate::functions::{Failure, Functions};
 use crate::value::{Held, append, cost, show};
 
-/// The step limit per rendering, and the length limit for its result in bytes.
+/// The maximum number of steps per rendering.
 const MOST_STEPS: usize = 100_000;
+/// The maximum length of a rendering's result, in bytes.
 const LONGEST: usize = 1 << 20;
-/// The cost, in bytes, of the work for an action, for a term, and for each variable that a search looks at.
+/// The number of bytes that are charged for each step.
 const STEP_BYTES: usize = 64;
+/// The number of bytes that are charged for each term.
 const TERM_BYTES: usize = 32;
+/// The number of bytes that are charged for each variable that a search by name looks at.
 const LOOK_BYTES: usize = 4;
 
-/// Renders the nodes with `data`.
+/// Renders the nodes. `data` is the value of `.` and `$`.
 pub(super) fn render(
     nodes: &[Node],
     data: &Value,
@@ -97,7 +100,8 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// Returns a variable's index in `variables`. The search is charged. `at` is the byte offset for errors.
+    /// Returns the index in `variables` of the innermost variable with this name. The search is charged to the budget. `at` is
+    /// the byte offset for errors.
     fn place(&self, at: usize, name: &str) -> Result<usize, Fault> {
         for (place, (known, _)) in self.variables.iter().enumerate().rev() {
             let look = LOOK_BYTES + if known.len() == name.len() { name.len() } else { 0 };
@@ -209,7 +213,7 @@ impl<'a> Evaluation<'a> {
         called.unwrap_or_else(unknown).map_err(|failure| Fault::of(at, failure))
     }
 
-    /// Returns the member at the term's field path.
+    /// Follows the term's field path from `value`, and returns the member at its end.
     fn field(&self, value: &Held<'a>, term: &Term) -> Result<Held<'a>, Fault> {
         if term.fields.is_empty() {
             return Ok(value.clone());

@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use crate::error::Fault;
 
-/// The memory cost in bytes for an action, and for each token, in the lexer and the parser.
+/// The memory cost of an action in the lexer and the parser, in bytes.
 const ACTION_BYTES: usize = 1024;
+/// The memory cost of a token in the lexer and the parser, in bytes.
 const TOKEN_BYTES: usize = 256;
-/// The memory cost in bytes for a token that begins another term list.
+/// The memory cost of a token that begins another term list (`(` or `|`), in bytes.
 const LIST_BYTES: usize = 768;
 
 /// A piece of a template.
@@ -35,19 +36,19 @@ pub(super) struct Token {
 pub(super) enum Kind {
     /// A keyword or a function.
     Word(String),
-    /// `.name`.
+    /// A field: `.name`.
     Field(String),
-    /// `.`.
+    /// The dot: `.`.
     Dot,
-    /// `$name` or `$`.
+    /// A variable: `$name` or `$`.
     Variable(String),
     /// A string or a number.
     Literal(Value),
-    /// `|`, `(`, `)` or `,`.
+    /// A punctuation mark: `|`, `(`, `)` or `,`.
     Mark(char),
-    /// `:=`.
+    /// The declaration operator `:=`.
     Declare,
-    /// `=`.
+    /// The assignment operator `=`.
     Assign,
 }
 
@@ -117,7 +118,8 @@ fn action(
     }
 }
 
-/// Returns the same as [`action`] if only white space is left of the action at `at`, otherwise `None`.
+/// If only white space precedes the closing `}}`, returns the same as [`action`], otherwise `None`. `at` is the current offset in
+/// the text.
 fn closed(text: &str, at: usize) -> Option<(usize, bool)> {
     let rest = &text[at..];
     let trimmed = rest.trim_start();

@@ -13,7 +13,8 @@ const DEEPEST: usize = 64;
 const UNSUPPORTED: &str = "define, template, block, break and continue are not supported";
 const UNCLOSED: &str = "if, range or with has no end";
 
-/// Parses a template's pieces.
+/// Builds the syntax tree from a template's text and action pieces. Fails if an action is invalid or unsupported, or if `else` or
+/// `end` doesn't match an `if`, `range` or `with`.
 pub(super) fn parse(pieces: Vec<Piece>) -> Result<Vec<Node>, Fault> {
     let mut parser = Parser { pieces: pieces.into(), depth: 0 };
     let (nodes, end) = parser.list()?;
@@ -169,7 +170,7 @@ impl Tokens {
         Ok(Node::Set { declares, name, value: self.whole()? })
     }
 
-    /// Parses the variables before `:=` in `range` and `with`.
+    /// Parses the variables before `:=` in `range` and `with`. Returns an empty list if there is no `:=`.
     fn declared(&mut self) -> Result<Vec<String>, Fault> {
         let Some(end) = self.left.iter().position(|token| token.kind == Kind::Declare) else {
             return Ok(Vec::new());

@@ -12,8 +12,9 @@ use crate::functions::SPARSE;
 
 /// A value's cost in bytes, in addition to its text.
 const VALUE_BYTES: usize = 32;
-/// A map entry's cost in bytes, in addition to its key and value, and an object's cost in addition to its entries.
+/// The cost of a map entry in bytes, in addition to its key and value.
 const ENTRY_BYTES: usize = 64;
+/// The cost of an object in bytes, in addition to its entries.
 const OBJECT_BYTES: usize = 640;
 
 /// A borrowed or created value.
@@ -26,7 +27,7 @@ pub(crate) enum Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    /// Wraps a number, a boolean, or another value that is charged already.
+    /// Wraps a number, a boolean, or another value that has already been charged.
     pub(crate) fn made(value: impl Into<Value>) -> Self {
         Self::Made(Rc::new(value.into()))
     }
@@ -50,7 +51,8 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// Returns the elements of a list or map with their indices or keys. Returns no elements for null, and `None` for other types.
+    /// Returns the elements of a list or map with their indices or keys. Returns no elements for null, and `None` for other
+    /// types.
     pub(crate) fn elements(&self, budget: &Budget) -> Result<Option<Vec<Element<'a>>>, Exceeded> {
         let value = self.get();
         let count = match value {
