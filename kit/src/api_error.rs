@@ -5,8 +5,8 @@ pub fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found())
 }
 
-/// Returns true if the response to a list or get has status 404. A list gets this status only if
-/// the kind isn't served. If the whole group isn't served, the response is plain text.
+/// Returns true if the response to a list or get has status 404. For a list, this means that the kind isn't served. The body
+/// isn't checked, because the API server sends plain text if the whole API group isn't served.
 pub fn is_not_served(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
@@ -31,9 +31,10 @@ pub fn message(error: &kube::Error) -> String {
     }
 }
 
-/// Returns the missing right if the API server refused a request for lack of a right: `User "ann" cannot list resource "leases" …`.
+/// Returns the missing right, such as `User "ann" cannot list resource "leases" …`, if the API server refused a request because
+/// the user lacks this right. Otherwise returns `None`.
 ///
-/// `message` is the API server's message. Admission and quotas refuse with the same status, but with other messages.
+/// `message` is the API server's message. Admission and quotas refuse requests with the same status, but with other messages.
 pub fn missing_right(message: &str) -> Option<&str> {
     const REFUSED: &str = " is forbidden: ";
     let (_, why) = message.split_once(REFUSED)?;

@@ -24,8 +24,8 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::watchable::Watchable;
 
-/// The time after which an intent is sent once although the live object already matches, because a
-/// former process's intents are unknown.
+/// The time after which an intent is sent once even if the live object already matches it. An earlier process may have applied
+/// more fields, which only a new apply removes.
 const CONFIRM_AFTER: Duration = Duration::from_hours(1);
 
 /// A client that writes as one field manager, such as `capw/machine`.
@@ -57,7 +57,7 @@ impl<K> Applied<K> {
 }
 
 impl Api {
-    /// Creates a client for the field manager `manager`, named after the crate and the kind of the acting controller.
+    /// Creates a client that writes as the field manager `manager`, which is named after the controller's crate and kind.
     pub fn new(runtime: &Runtime, manager: &'static str) -> Self {
         Self {
             client: runtime.client.clone(),
@@ -68,13 +68,13 @@ impl Api {
         }
     }
 
-    /// Returns the underlying client, for rare requests.
+    /// Returns the underlying client, for requests that this type doesn't offer.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads one object from the API server. Returns `None` if it doesn't exist. Use this for objects that aren't watched, Secrets in
-    /// particular.
+    /// Reads one object from the API server. Returns `None` if it doesn't exist. Use this for objects that aren't watched,
+    /// Secrets in particular.
     pub async fn get<K: Watchable>(&self, namespace: Option<&str>, name: &str) -> kube::Result<Option<K>> {
         let _permit = self.permit().await;
         get(&self.client, namespace, name).await
@@ -88,12 +88,14 @@ impl Api {
         Ok(live.filter(|live| live.uid() == seen.uid()))
     }
 
-    /// Waits for a request permit. Requests are built after it is granted, so that waiting calls don't hold their bodies in memory.
+    /// Waits for a request permit. Requests are built after the permit is granted, so that waiting calls don't hold request
+    /// bodies in memory.
     async fn permit(&self) -> Option<SemaphorePermit<'_>> {
         self.permits.acquire().await.ok()
     }
 
-    /// Applies `intent`: creates the object, or changes this manager's fields, even if another manager owns them.
+    /// Applies `intent`: creates the object, or sets the intent's fields, even if another manager owns them, and removes this
+    /// manager's other fields.
     ///
     /// `live` is the cached object. If it already matches the intent, the request isn't sent.
     pub async fn apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
@@ -116,11 +118,11 @@ impl Api {
         Ok(Applied::Sent(Arc::new(object)))
     }
 
-    /// Returns true if `live` contains the wanted fields and the manager's last intent was the same, so
-    /// that no field must be removed either.
+    /// Returns true if `live` contains the wanted fields and the manager's last intent was the same, so that the apply wouldn't
+    /// remove a field either.
     ///
-    /// A former process's intents are unknown. A matching object counts as applied until [`CONFIRM_AFTER`]
-    /// has passed. Then the intent is sent once. So a restart alone doesn't cause writes.
+    /// The intents of an earlier process are unknown. If this process hasn't recorded an intent, a matching object counts as
+    /// applied until [`CONFIRM_AFTER`] has passed. Then the intent is sent once. So a restart alone doesn't cause writes.
     fn is_so<K: Watchable + Serialize>(&self, live: &K, wanted: &Value, hash: u64) -> kube::Result<bool> {
         let shown = version(live).unwrap_or_default();
         let Some(before) = self.expectations.intent(self.manager, live) else {
@@ -159,7 +161,8 @@ impl Api {
         Ok(Applied::Sent(Arc::new(object)))
     }
 
-    /// Sends a merge patch that fails with a conflict unless the object still has the resourceVersion and UID that the caller saw.
+    /// Sends a merge patch that fails with a conflict unless the object still has the resourceVersion and UID that the caller
+    /// saw.
     pub async fn patch<K: Watchable>(&self, seen: &K, mut patch: Value) -> kube::Result<K> {
         let _permit = self.permit().await;
         patch["metadata"]["resourceVersion"] = json!(seen.resource_version());
@@ -265,7 +268,8 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// Returns true if `live` contains everything that `wanted` specifies, regardless of the fields that the API server or others added.
+/// Returns true if `live` contains everything that `wanted` specifies. Further fields in `live`, such as defaults from the API
+/// server, are ignored.
 pub fn bears<T: Serialize>(live: &T, wanted: &T) -> bool {
     json_of(live).and_then(|live| Ok(contains(&live, &json_of(wanted)?))).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BootTime(pub(crate) Duration);
 
-/// A clock, which tests can replace.
+/// A clock that measures the time since boot. Tests can replace it.
 #[derive(Clone)]
 pub(crate) struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
 

@@ -28,8 +28,8 @@ pub struct Limits {
     pub time: Duration,
 }
 
-/// Runs `work` on a blocking thread, within `limits`, on behalf of `namespace`. Computations for one
-/// namespace run one after another. They wait for other namespaces only while the process runs the maximum number of computations.
+/// Runs `work` on a blocking thread, within `limits`, on behalf of `namespace`. Computations for one namespace run one after
+/// another. They wait for other namespaces only while the process runs the maximum number of computations.
 ///
 /// `work` spends its [`Budget`] before it creates values. When its time is up, this function returns [`Exceeded::Time`]
 /// at once, and the next `spend` fails. Work that doesn't check its budget counts as running until it ends.

@@ -25,11 +25,12 @@ use crate::tenure::Tenure;
 
 /// The idle time after which an HTTP/2 connection is pinged, as in client-go.
 const ASKED_AFTER: Duration = Duration::from_secs(30);
-/// The HTTP/2 windows for untrusted API servers (per stream, per connection) and the limit for
-/// response headers. Unread data is kept in memory, by default up to 2 MiB per stream.
+/// The HTTP/2 window sizes in bytes (per stream, per connection) for untrusted API servers. Unread data is kept in memory. The
+/// default would be up to 2 MiB per stream.
 const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
+/// The maximum size in bytes of the response headers from untrusted API servers.
 const HEADERS: u32 = 16 << 10;
-/// The HTTP/1.1 buffer size for untrusted API servers.
+/// The HTTP/1.1 buffer size in bytes for untrusted API servers.
 const BUFFER: usize = 64 << 10;
 /// The time without a ping response after which the connection is closed.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(15);

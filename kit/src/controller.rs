@@ -1,4 +1,5 @@
-//! Runs reconciles for one kind. kube's scheduler runs at most one reconcile per object at a time. The objects come from kit's caches.
+//! Runs reconciles for one kind. kube's scheduler runs at most one reconcile per object at a time. The objects come from kit's
+//! caches.
 //!
 //! Every reconcile gets a span, a deadline, metrics, its object's retry delay, and a slot from a pool that namespaces share. It
 //! waits until every cache that it reads is complete, and until the cached object isn't older than this process's last write.
@@ -35,9 +36,9 @@ use crate::watch::{Cache, Change, Watchable};
 const DEADLINE: Duration = Duration::from_mins(1);
 /// The interval at which every object is reconciled even without a change.
 const RESYNC: Duration = Duration::from_hours(8);
-/// The maximum burst: this many reconciles per object may follow each other without a delay.
+/// The number of reconciles per object that may follow each other without a delay.
 const BURST: u32 = 20;
-/// The interval between reconciles per object after a burst.
+/// The interval between reconciles of one object after a burst.
 const REFILL: Duration = Duration::from_secs(1);
 /// The time after which a warning is logged if a cache's first list isn't complete.
 const SLOW_LIST: Duration = Duration::from_secs(10);
@@ -267,7 +268,8 @@ struct Steps<K: Watchable, F> {
     deadline: Duration,
     keeps: Keeps<K>,
     failures: Arc<Failures<ObjectRef<K>>>,
-    /// Keyed by hash to save memory, because every object has an entry after a start. Objects with the same hash share a limit.
+    /// Limits the reconcile rate per object. The key is a hash of the object's reference, to save memory. Objects with the same
+    /// hash share a limit.
     limiter: RateLimiter<u64>,
     metrics: Arc<Metrics>,
     expectations: Arc<Expectations>,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::api_error::{message, missing_right};
 
-/// The outcome of a check.
+/// The outcome of a check, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -40,8 +40,8 @@ impl Check {
         Diagnosis { check: self, outcome: Outcome::Ok, found: found.into(), remedy: String::new() }
     }
 
-    /// Returns the diagnosis for a part that works but is likely to cause problems. `found` describes the finding, and `remedy` the
-    /// action to take.
+    /// Returns the diagnosis for a part that works but is likely to cause problems. `found` describes the finding, and `remedy`
+    /// the action to take.
     pub fn warning(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
         Diagnosis { check: self, outcome: Outcome::Warning, found: found.into(), remedy: remedy.into() }
     }
@@ -51,8 +51,8 @@ impl Check {
         Diagnosis { check: self, outcome: Outcome::Error, found: found.into(), remedy: remedy.into() }
     }
 
-    /// Returns the value in `answer`. If the read failed, returns the diagnosis that the check was skipped because
-    /// the objects that `what` names can't be read.
+    /// Returns the value in `answer`. If the read failed, the error is the diagnosis that the check was skipped because the
+    /// objects that `what` names can't be read.
     pub fn read<T, E: Borrow<kube::Error>>(self, what: &str, answer: Result<T, E>) -> Result<T, Diagnosis> {
         answer.map_err(|error| self.skipped(unreadable(what, error.borrow())))
     }
@@ -82,7 +82,7 @@ fn unreadable(what: &str, error: &kube::Error) -> String {
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// The check that ran.
+    /// The check that was run or skipped.
     #[serde(flatten)]
     pub check: Check,
     /// The outcome of the check.

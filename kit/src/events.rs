@@ -18,13 +18,15 @@ use crate::status::Conditional;
 
 /// The maximum note length in bytes. The API server rejects longer notes.
 const LONGEST_NOTE: usize = 1000;
-/// The number of events after which the recorder is replaced. The recorder remembers each event, with about 3 KiB, to count repetitions.
+/// The number of events after which the recorder is replaced. The recorder remembers each event, with about 3 KiB, to count
+/// repetitions.
 const REMEMBERED: usize = 200;
 
 /// Publishes a controller's events in the background, so that reconciles don't wait for them.
 ///
 /// Events are sent one at a time, so that a storm leaves the API server's capacity to the reconciles. The queue is short and
-/// serves the namespaces in turn. If the queue is full, the oldest event in the namespace with the most events is dropped and counted.
+/// serves the namespaces in turn. If the queue is full, the oldest event in the namespace with the most events is dropped and
+/// counted.
 #[derive(Clone)]
 pub struct Events {
     queue: Arc<Queue>,

@@ -23,7 +23,7 @@ pub struct Expectations {
 struct State {
     unseen: HashMap<u64, Unseen>,
     intents: HashMap<u64, Intent>,
-    /// The intent keys by object, to remove the intents with their object.
+    /// The intent keys by object, so that an object's intents can be removed together with the object.
     by_object: HashMap<u64, Vec<u64>>,
 }
 
@@ -39,8 +39,8 @@ pub struct Intent {
     pub hash: u64,
     /// The resourceVersion of the resulting object.
     pub version: u64,
-    /// The time at which to send the intent even if the object matches. Set if this process never sent
-    /// the intent, because a former process's intents are unknown.
+    /// The time at which to send the intent even if the object matches. Set if this process never sent the intent, because the
+    /// intents of an earlier process are unknown.
     pub confirm: Option<Instant>,
 }
 
@@ -114,7 +114,8 @@ impl Expectations {
     pub fn forget<K: Resource<DynamicType = ()>>(&self, object: &K) {
         let key = key_of(object);
         let mut state = self.state.lock();
-        // A recorded write that is newer than this deletion belongs to a new object with the same name. Keep the new object's records.
+        // A recorded write that is newer than this deletion belongs to a new object with the same name. Keep the new object's
+        // records.
         if state.unseen.get(&key).is_some_and(|unseen| Some(unseen.version) > version(object)) {
             return;
         }

@@ -95,8 +95,8 @@ pub struct Webhook {
     #[arg(long, value_name = "FILE", overrides_with = "webhook_client_ca")]
     pub webhook_client_ca: Option<PathBuf>,
 
-    /// File with a key. The conversion webhook then answers only requests whose path ends with it (`/convert/KEY`), because the API
-    /// server presents no certificate there. Without it, every client that reaches the port is served.
+    /// File with a key. The conversion webhook then answers only requests whose path ends with it (`/convert/KEY`), because the
+    /// API server presents no certificate there. Without it, every client that reaches the port is served.
     #[arg(long, value_name = "FILE", overrides_with = "webhook_conversion_key")]
     pub webhook_conversion_key: Option<PathBuf>,
 }
@@ -110,7 +110,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Parses a program's flags (`args[0]` is its name). The error is the exit code: 0 after help, 2 after wrong usage.
+/// Parses a program's flags. `args[0]` is the program name. The error is the exit code: 0 after help, 2 after wrong usage.
 pub fn parse<P: Parser>(args: Vec<OsString>) -> Result<P, ExitCode> {
     P::try_parse_from(args).map_err(|error| {
         // If stderr is closed, the message is lost.

@@ -23,7 +23,7 @@ const LAST_GRACE: Duration = Duration::from_secs(3);
 /// The timeout for waiting for the lease thread to release the lease. The release itself has a shorter timeout.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// The program shut down before it became the leader.
+/// The error if the program shuts down before it becomes the leader.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("shut down before this replica held the lease")]
 pub struct NotLeader;
@@ -35,21 +35,22 @@ pub(crate) type MakeElections =
 /// This replica's claim to lead. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Leadership {
-    /// `None` without leader election, and once the lease thread runs.
+    /// `None` without leader election, and after the lease thread has started.
     elections: Arc<Mutex<Option<MakeElections>>>,
-    /// Cancelled when the lease is lost, because another replica may act then.
+    /// Canceled when the lease is lost, because another replica may act then.
     pub lost: CancellationToken,
     /// The age of the lease.
     pub tenure: Tenure,
     ended: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
-    /// Cancelled to release the lease.
+    /// Canceled to release the lease.
     give_up: CancellationToken,
     last_grace: Duration,
     end_process: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Leadership {
-    /// Creates a claim that needs the lease in `elections`. Without elections, this replica leads from the start.
+    /// Creates the claim of a replica that leads only while it holds the lease. Without `elections`, the replica leads from the
+    /// start.
     pub fn new(elections: Option<MakeElections>) -> Self {
         Self {
             elections: Arc::new(Mutex::new(elections)),
@@ -62,7 +63,7 @@ impl Leadership {
         }
     }
 
-    /// Waits until this replica leads. From then on, the lease is renewed, and `lost` is cancelled when renewing fails.
+    /// Waits until this replica leads. From then on, the lease is renewed, and `lost` is canceled when renewing fails.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Result<(), NotLeader> {
         let Some(elections) = self.elections.lock().take() else { return Ok(()) };
         tracing::info!("waiting for the lease");

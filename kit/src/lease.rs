@@ -28,7 +28,7 @@ pub(crate) const RELEASE: Duration = Duration::from_secs(3);
 /// The intervals and timeouts that a holder uses.
 #[derive(Clone, Copy)]
 struct Timing {
-    /// The time without a renewal after which the holder must have stopped.
+    /// The time after the last renewal within which the holder must stop acting.
     renew_within: Duration,
     /// The renewal interval, and a candidate's delay after an error.
     renew_every: Duration,

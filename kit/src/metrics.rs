@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// A program's metrics registry and the families that all controllers share.
+/// A program's metrics registry and the metric families that all controllers share.
 pub struct Metrics {
     registry: Mutex<Registry>,
     reconciles: Family<Reconcile, Counter>,
@@ -43,7 +43,7 @@ impl Metrics {
     /// The content type for [`Self::text`].
     pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// Creates a registry with the shared families.
+    /// Creates a registry with the metric families that all controllers share.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let reconciles = Family::default();
@@ -63,7 +63,7 @@ impl Metrics {
         Self { registry: Mutex::new(registry), reconciles, seconds, writes, dropped_events, leader }
     }
 
-    /// Registers more families. Crates use this for their own metrics.
+    /// Registers further metric families. Crates use this for their own metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock());
     }

@@ -10,7 +10,7 @@ use rand::RngExt;
 
 use crate::api_error::is_conflict;
 
-/// The next reconcile after a success.
+/// The time of the next reconcile after a success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Reconcile on the next change or at the next resync.
@@ -24,7 +24,8 @@ pub enum Next {
 pub enum Disposition {
     /// The user must change the object. The object isn't retried before a change or the next resync.
     Invalid,
-    /// The object waits for something else. The delay is set if no watch reports when the wait is over.
+    /// The object waits for something else. It is reconciled again after the delay, or, with `None`, when a watch reports a
+    /// change.
     Waiting(Option<Duration>),
     /// The object changed in the meantime, or the cache doesn't contain this process's last write yet. The reconcile is repeated
     /// with current data at once. This isn't a failure, so it isn't reported.

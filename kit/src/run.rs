@@ -32,7 +32,7 @@ const END: Duration = Duration::from_secs(1);
 /// Runs a controller program: sets up what all programs share, then runs `start` until it returns. `name` is the Lease name.
 ///
 /// `start` is called on every replica. It serves webhooks, waits for [`Runtime::lead`], then runs its controllers.
-/// The controllers return once [`Runtime::shutdown`] is cancelled (SIGTERM, SIGINT). Then the lease is released.
+/// The controllers return once [`Runtime::shutdown`] is canceled (SIGTERM, SIGINT). Then the lease is released.
 pub fn run<F, Fut>(name: &'static str, common: Common, start: F) -> ExitCode
 where
     F: FnOnce(Runtime) -> Fut,
@@ -87,8 +87,8 @@ where
     }
 }
 
-/// Runs `work` to its end. Returns an error if the lease was lost or the grace period after a shutdown ended first. Then the lease
-/// must not be released.
+/// Runs `work` to its end. Returns an error if the lease is lost, or if the grace period after a shutdown ends first. After an
+/// error, the lease must not be released.
 async fn run_until_shutdown<T>(
     work: impl Future<Output = T>,
     shutdown: &CancellationToken,

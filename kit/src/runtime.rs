@@ -13,8 +13,9 @@ use crate::metrics::Metrics;
 use crate::serve::Readiness;
 use crate::tenure::Tenure;
 
-/// The maximum number of concurrent API requests by controllers, without watches and leases. Permits are granted in order of
-/// arrival. A permit is held for one request, which has its own timeout, and a namespace can't queue more requests than it has slots.
+/// The maximum number of concurrent API requests by controllers, not counting watches and lease requests. Permits are granted in
+/// order of arrival. A permit is held for one request, which has its own timeout, and a namespace can't queue more requests than
+/// it has slots.
 pub(crate) const API_PERMITS: usize = 32;
 
 /// The clients and shared state that a running program works with.
@@ -26,7 +27,7 @@ pub struct Runtime {
     pub metrics: Arc<Metrics>,
     /// The requirements that this replica must meet to be ready.
     pub ready: Readiness,
-    /// Cancelled when the program must shut down.
+    /// Canceled when the program must shut down.
     pub shutdown: CancellationToken,
     /// The identity that this replica uses in the lease and in events.
     pub identity: String,
@@ -50,8 +51,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Returns the tenure, which tells from the age of the lease if this replica may still write. [`Self::client`] checks the
-    /// tenure before each request that changes something. Code that changes something elsewhere, such as in vCenter, must check
+    /// Returns the tenure, which uses the age of the lease to check if this replica may still write. [`Self::client`] checks
+    /// the tenure before each request that changes something. Code that makes changes elsewhere, such as in vCenter, must check
     /// the tenure itself.
     pub fn tenure(&self) -> Tenure {
         self.leadership.tenure.clone()

@@ -13,7 +13,7 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-/// A controller's slots. Clones share them.
+/// A controller's slots for concurrent reconciles. Clones share them.
 pub(crate) struct Slots<K: Resource<DynamicType = ()>>(Arc<Shared<K>>);
 
 impl<K: Resource<DynamicType = ()>> Clone for Slots<K> {

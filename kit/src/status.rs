@@ -125,15 +125,15 @@ macro_rules! no_conditions {
 
 no_conditions!(api::capw::WCPMachineTemplateStatus, api::vmop::WebConsoleRequestStatus);
 
-/// Returns the message in printable form and within the limits, or `None` if that is the message itself.
+/// Returns the message in printable form and within the limits, or `None` if the message is already in this form.
 fn shown(message: &str) -> Option<String> {
     let lines = message.split('\n').take(LINES).map(|line| printable(line, LINE));
     let shown = lines.collect::<Vec<_>>().join("\n");
     (shown != message).then_some(shown)
 }
 
-/// Creates a metav1 condition with the status `True` or `False`. `generation` is the object's observed generation. [`settle`] sets
-/// the transition time.
+/// Creates a metav1 condition with the status `True` or `False`. `generation` is the object's observed generation. [`settle`]
+/// sets the transition time.
 pub fn condition(
     type_: &str,
     status: bool,

@@ -5,8 +5,9 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::flags::LogFormat;
 
-/// The directives that apply unless the user asks for these libraries, whose log lines repeat Layercake's own. `kube_client`'s
-/// warnings contain the whole response if a response can't be decoded, and the response may be a Secret.
+/// The directives for libraries whose log lines repeat Layercake's own. They don't apply at the level `trace`, or if the user's
+/// directives name a `kube_` library. `kube_client`'s warnings contain the whole response if a response can't be decoded, and the
+/// response may be a Secret.
 const QUIET: [&str; 4] = ["kube_runtime=warn", "kube_client=error", "hyper_util=warn", "rustls=warn"];
 
 /// Starts logging for this process. `level` is a level or a list of directives, such as `info,kit=debug`. An invalid level counts

@@ -11,7 +11,7 @@ use axum::http::Method;
 
 use crate::boot_time::{BootTime, Clock};
 
-/// The time without a renewal after which the holder must have stopped.
+/// The time after the last renewal within which the holder must stop acting.
 pub(crate) const RENEW_WITHIN: Duration = Duration::from_secs(10);
 
 /// The error for a write that isn't sent because the lease is too old, so another replica may be active.

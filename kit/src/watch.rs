@@ -100,7 +100,7 @@ where
     selected(runtime, api, watcher::Config::default())
 }
 
-/// Watches the objects that `config` selects, by a label selector for example, without managed fields.
+/// Watches the objects that `config` selects, for example by a label selector. Managed fields are dropped.
 pub fn selected<K: Watchable>(runtime: &Runtime, api: Api<K>, config: watcher::Config) -> Cache<K> {
     let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
     tokio::spawn(feed(runtime, api, config, cache.clone(), writer));
@@ -150,8 +150,8 @@ pub(crate) fn feed<K: Watchable>(
 }
 
 impl<K: Watchable> Cache<K> {
-    /// Creates an empty cache without a watch, and the writer with which [`Cache::follow`] fills the cache. Use it in tests. To watch
-    /// a kind, use [`objects`] or [`metadata`].
+    /// Creates an empty cache without a watch, and the writer with which [`Cache::follow`] fills the cache. Use it in tests. To
+    /// watch a kind, use [`objects`] or [`metadata`].
     pub fn new(expectations: Arc<Expectations>) -> (Self, Writer<K>) {
         let (store, feed) = reflector::store();
         let shared = Shared {

@@ -16,8 +16,9 @@ const ATTEMPTS: u8 = 5;
 impl Api {
     /// Same as [`Self::create_or_apply`], for an intent that can lose fields later.
     ///
-    /// The fields of a created object belong to an `Update` entry in its managed fields, so a later apply without a field would not
-    /// remove it. This function turns the entry into an `Apply` entry right after the creation, as if the object had been applied.
+    /// The fields of a created object belong to an `Update` entry in its managed fields, so a later apply without a field would
+    /// not remove the field. This function turns the entry into an `Apply` entry right after the creation, as if the object had
+    /// been applied.
     pub async fn create_or_apply_whole<K>(
         &self,
         intent: &K,

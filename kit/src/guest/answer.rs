@@ -30,7 +30,8 @@ const LONGEST_WORD: usize = 512;
 /// The maximum size of a label or annotation value in bytes. Longer values aren't kept.
 const LONGEST_MARK: usize = 16 << 10;
 
-/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `share` while the returned [`Held`] lives.
+/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `share` while the returned [`Held`]
+/// lives.
 pub(super) async fn collect<B>(body: B, most: usize, share: &Share) -> Result<(Vec<u8>, Held), GuestError>
 where
     B: Body<Data = Bytes>,
@@ -160,7 +161,7 @@ pub struct Metadata<K> {
     /// The object's namespace.
     #[serde(deserialize_with = "word")]
     pub namespace: Option<String>,
-    /// The UID, which differs between objects that have the same name one after the other.
+    /// The UID. If an object is deleted and created again with the same name, the new object has a different UID.
     #[serde(deserialize_with = "word")]
     pub uid: Option<String>,
     /// The object's resourceVersion.

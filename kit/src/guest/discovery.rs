@@ -110,7 +110,8 @@ impl Guest {
         }))
     }
 
-    /// Looks up a kind in the group's preferred version, then in the other versions. Returns `None` if the guest doesn't serve the kind.
+    /// Looks up a kind in the group's preferred version, then in the other versions. Returns `None` if the guest doesn't serve
+    /// the kind.
     ///
     /// # Errors
     /// Same as [`Guest::read`].
@@ -145,8 +146,8 @@ fn get(path: &str) -> MadeRequest {
     http::Request::get(path).body(Vec::new()).map_err(core::request::Error::BuildRequest)
 }
 
-/// Returns true if a name from the guest is safe in a path: lowercase letters, digits, `-` and `.`, and the name doesn't begin with
-/// `.`. This excludes subresources, whose kind can differ from the object's.
+/// Returns true if a name from the guest is safe in a path: it consists of lowercase letters, digits, `-` and `.`, and doesn't
+/// begin with `.`. This excludes subresources such as `deployments/scale`, whose kind can differ from their object's kind.
 fn is_plain(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain)

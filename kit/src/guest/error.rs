@@ -68,7 +68,7 @@ struct Cause {
 }
 
 impl Refusal {
-    /// Creates a refusal without a status.
+    /// Creates a refusal with this message and without an HTTP status.
     pub fn new(message: &str) -> Self {
         Self { message: bounded(message), ..Self::default() }
     }

@@ -62,7 +62,7 @@ pub struct Guest {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// A request that `kube::core::Request` built, or its error.
+/// A request that `kube::core::Request` built, or the error if it couldn't be built.
 pub type MadeRequest = Result<Request<Vec<u8>>, core::request::Error>;
 
 impl Guest {
@@ -104,7 +104,8 @@ impl Guest {
         .await
     }
 
-    /// Same as [`Guest::read`], but returns `None` if the response has status 404, such as for a missing object or an unserved kind.
+    /// Same as [`Guest::read`], but returns `None` if the response has status 404, such as for a missing object or an unserved
+    /// kind.
     ///
     /// # Errors
     /// Same as [`Guest::read`].
@@ -154,8 +155,8 @@ impl Guest {
     }
 }
 
-/// Returns the lines in `answer` that begin with one of the prefixes in `begins`: at most [`MAX_LINES`], each with a limited length.
-/// Lines that aren't UTF-8 are skipped.
+/// Returns the lines in `answer` that begin with one of the prefixes in `begins`: at most [`MAX_LINES`], each with a limited
+/// length. Lines that aren't UTF-8 are skipped.
 fn lines(answer: &[u8], begins: &[&str]) -> Vec<String> {
     let lines = answer.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
     let is_wanted = |line: &&str| begins.iter().any(|word| line.starts_with(word));

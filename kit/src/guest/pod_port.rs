@@ -26,12 +26,15 @@ use super::answer;
 use super::error::{GuestError, Refusal, bounded};
 use super::{Guest, MAX_REFUSAL};
 
-/// The maximum bytes in a port-forward message, and the buffer size for either direction.
+/// The maximum size of a port-forward message in bytes.
 const MAX_MESSAGE: usize = 256 << 10;
+/// The size in bytes of the buffer for each direction.
 const BUFFER: usize = 32 << 10;
-/// The port-forward channels. Each begins with the port number.
+/// The port-forward channel for data. Each channel begins with the port number.
 const DATA: u8 = 0;
+/// The port-forward channel for errors.
 const ERRORS: u8 = 1;
+/// The size in bytes of the port number at the beginning of each channel.
 const PORT_BYTES: usize = 2;
 const PROTOCOL: &str = "v4.channel.k8s.io";
 
@@ -44,7 +47,7 @@ pub struct PodPort<'a> {
     pub pod: &'a str,
     /// The port number.
     pub port: u16,
-    /// A name in the program's certificate. One of the guest's authorities must have signed the certificate.
+    /// A name in the program's certificate. One of the guest's certificate authorities must have signed the certificate.
     pub server_name: &'static str,
 }
 
@@ -158,7 +161,7 @@ async fn refusal(answer: axum::http::Response<Incoming>) -> GuestError {
     Refusal::read(code, &bytes).into()
 }
 
-/// Copies bytes between the port forward and its user, until either side ends or the kubelet reports an error.
+/// Copies bytes between the port forward's `socket` and `far`, until either side ends or the kubelet reports an error.
 async fn pump<S>(mut socket: WebSocketStream<S>, mut far: DuplexStream)
 where
     S: AsyncRead + AsyncWrite + Unpin,

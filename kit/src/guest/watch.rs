@@ -20,18 +20,21 @@ use crate::retry::jitter;
 
 /// The maximum number of objects that are read from a list.
 pub const MAX_OBJECTS: usize = 500;
-/// The page size in objects, and the page size for objects with large metadata.
+/// The page size, in objects.
 const PAGE: usize = 50;
+/// The page size, in objects, if a page of [`PAGE`] objects is too large.
 const SMALL_PAGE: usize = 4;
-/// The maximum size in bytes of a page and of an event. An object can have 256 KiB of annotations, and as much again in managed fields.
+/// The maximum size of a page in bytes. An object can have 256 KiB of annotations, and as much again in managed fields.
 const MAX_PAGE: usize = 2 << 20;
+/// The maximum size of a watch event in bytes.
 const MAX_EVENT: usize = 1 << 20;
 /// The first and the maximum delay before a watch that failed is restarted.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// A watch that lasts at least this long didn't fail at once.
+/// The minimum duration of a watch that counts as working. If a watch was shorter, the delay before the next watch grows.
 const LASTED: Duration = Duration::from_mins(1);
-/// The time in seconds for which the guest is asked to keep a watch open, and the maximum time without a line.
+/// The time in seconds for which the guest is asked to keep a watch open.
 const OPEN: u32 = 290;
+/// The maximum time without a line from the guest.
 const SILENCE: Duration = Duration::from_mins(5);
 
 /// An update about a kind's objects.

@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 /// The minimum key length in characters. Shorter keys could be guessed.
 const SHORTEST_KEY: usize = 32;
 
-/// A server's callers. The default doesn't recognize any callers.
+/// The proofs by which a server recognizes its legitimate callers. The default doesn't recognize any callers.
 #[derive(Clone, Default)]
 pub(crate) struct Callers {
-    /// The authorities that sign the callers' certificates.
+    /// The certificate authorities that sign the callers' certificates. If `None`, certificates aren't requested.
     pub authorities: Option<RootCertStore>,
-    /// The last path segment in the callers' requests.
+    /// The last path segment in the callers' requests. If `None`, paths aren't checked.
     pub key: Option<Key>,
 }
 

@@ -51,7 +51,7 @@ const ASKED_AFTER: Duration = Duration::from_secs(30);
 /// The additional time in which a client must read the last responses before its connection is closed.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// The limits for all servers.
+/// The limits that every server uses.
 pub(crate) const LIMITS: Limits = Limits {
     connections: 96,
     per_address: 64,
@@ -70,7 +70,7 @@ struct Server {
     stop: CancellationToken,
 }
 
-/// Serves `router` in the background until `stop` is cancelled. Pending responses are still sent, within a time limit.
+/// Serves `router` in the background until `stop` is canceled. Pending responses are still sent, within a time limit.
 pub(crate) fn spawn(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

@@ -7,6 +7,6 @@ use std::net::IpAddr;
 pub(crate) struct Peer {
     /// The IP address from which the connection comes.
     pub address: IpAddr,
-    /// True if the sender presented a certificate signed by the server's authorities, or the callers' key.
+    /// True if the sender presented a certificate signed by one of the server's certificate authorities, or the callers' key.
     pub verified: bool,
 }

@@ -32,7 +32,7 @@ pub(super) struct Places {
     callers: Shares,
 }
 
-/// One connection's slot: the client's address, its share, and true if the connection was promoted to a caller.
+/// One connection's slot. The values are the client's address, its share, and true if the connection was promoted to a caller.
 pub(super) struct Place(Mutex<(IpAddr, Share, bool)>);
 
 impl Places {
@@ -65,7 +65,7 @@ impl Places {
 }
 
 impl Place {
-    /// Returns a token that is cancelled when the slot is given to another connection.
+    /// Returns a token that is canceled when the slot is given to another connection.
     pub fn evicted(&self) -> CancellationToken {
         self.0.lock().1.evicted().clone()
     }

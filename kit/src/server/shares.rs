@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// A capacity. Clones share it.
+/// A limited capacity that addresses share. Clones refer to the same capacity.
 #[derive(Clone)]
 pub struct Shares(Arc<Mutex<State>>);
 
@@ -44,7 +44,7 @@ pub struct Share {
 pub struct Full;
 
 impl Shares {
-    /// Creates a capacity with a maximum of `per_address` for one address.
+    /// Creates a capacity, of which one address can take at most `per_address`.
     pub fn new(capacity: usize, per_address: usize) -> Self {
         Self::with(capacity, Some(per_address))
     }
@@ -109,7 +109,7 @@ impl Share {
         self.shares.0.lock().holders.get_mut(&self.id).map(|holder| holder.settled = true).ok_or(Full)
     }
 
-    /// Returns a token that is cancelled when the share is evicted.
+    /// Returns a token that is canceled when the share is evicted.
     pub fn evicted(&self) -> &CancellationToken {
         &self.evicted
     }
@@ -121,8 +121,8 @@ impl State {
         its.map(|holder| holder.amount).sum()
     }
 
-    /// Returns the largest holder that can be evicted at the address that holds the most, not counting `address`. Returns `None` unless
-    /// that other address holds more than `wanted`.
+    /// Finds the address other than `address` that holds the most, and returns its largest holder that can be evicted. Returns
+    /// `None` if that address doesn't hold more than `wanted`.
     fn largest(&self, address: IpAddr, wanted: usize) -> Option<u64> {
         let others = self.holders.iter().filter(|(_, holder)| holder.can_lose() && holder.address != address);
         let largest = others.max_by_key(|(id, holder)| {

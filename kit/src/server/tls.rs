@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// Creates a TLS acceptor that presents `certificate` and offers HTTP/2 and HTTP/1.1.
 ///
-/// With `authorities`, clients may present a certificate, which must then be signed by one of the authorities.
+/// With `authorities`, clients may present a certificate, which must be signed by one of these certificate authorities.
 pub(crate) fn acceptor(
     certificate: Arc<dyn ResolvesServerCert>,
     authorities: Option<RootCertStore>,
@@ -37,7 +37,7 @@ pub(crate) fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Reads the authorities from a file with PEM certificates. Fails if the file contains no certificate.
+/// Reads certificate authorities from a file with PEM certificates. Fails if the file contains no certificate.
 pub(crate) fn read_authorities(file: &Path) -> io::Result<RootCertStore> {
     let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
     let pem = std::fs::read(file).map_err(|error| named(&error))?;

@@ -1,4 +1,5 @@
-//! The certificates that a program creates for its own webhooks: an authority and a serving certificate. Pure except for randomness.
+//! The certificates that a program creates for its own webhooks: a certificate authority and a serving certificate. This module
+//! performs no I/O.
 //!
 //! The authority outlives many serving certificates, so a renewal rarely concerns the API server. When the
 //! authority is renewed, the bundle keeps the old one too, because replicas switch over one after the other.
@@ -21,16 +22,18 @@ use super::mounted::parse_pem;
 const AUTHORITY: Life = Life { days: 3650, renewed_before: 730 };
 const SERVING: Life = Life { days: 365, renewed_before: 120 };
 
-/// A certificate's lifetime, and the remaining lifetime at which it is renewed, in days.
+/// A certificate's lifetime and renewal time.
 struct Life {
+    /// The lifetime in days.
     days: i64,
+    /// The remaining lifetime, in days, at which the certificate is renewed.
     renewed_before: i64,
 }
 
 /// The Secret's content. Private keys are wiped from memory on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CertBundle {
-    /// `ca.crt`: the trusted authorities in PEM, the current one first.
+    /// `ca.crt`: the certificates of the trusted authorities in PEM, the current one first.
     pub authorities: String,
     /// `ca.key`: the current authority's private key in PEM.
     pub authority_key: Zeroizing<String>,
@@ -41,7 +44,7 @@ pub(crate) struct CertBundle {
 }
 
 impl CertBundle {
-    /// Creates an authority and a serving certificate for these DNS names.
+    /// Creates a certificate authority, and a serving certificate for these DNS names.
     pub fn generate(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let (authority, key) = authority(now).map_err(io::Error::other)?;
         Self::signed(authority, &key, names, now).map_err(io::Error::other)
@@ -73,8 +76,8 @@ impl CertBundle {
         parse_pem(self.certificate.as_bytes(), self.key.as_bytes())
     }
 
-    /// Returns the earliest time at which the authority or the serving certificate must be renewed. The time is in the past if one of
-    /// them can't be parsed.
+    /// Returns the earliest time at which the authority or the serving certificate must be renewed. The time is in the past if
+    /// one of them can't be parsed.
     pub fn due(&self) -> OffsetDateTime {
         let due = |pem: &str, life: &Life| {
             ends(pem).map_or(OffsetDateTime::UNIX_EPOCH, |end| end - Duration::days(life.renewed_before))
@@ -82,7 +85,8 @@ impl CertBundle {
         due(&self.authorities, &AUTHORITY).min(due(&self.certificate, &SERVING))
     }
 
-    /// Creates a new serving certificate. Also creates a new authority if the current authority must be renewed or can't be used.
+    /// Creates a new serving certificate. Also creates a new certificate authority if the current one must be renewed or can't be
+    /// used.
     pub fn renew(&self, names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let young =
             ends(&self.authorities).is_some_and(|end| end - Duration::days(AUTHORITY.renewed_before) > now);

@@ -19,7 +19,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Creates facts that are read once `complete` resolves. The program isn't ready before that.
+    /// Creates facts that count as read once `complete` resolves. Until then, `required` keeps the program from being ready.
     pub fn read_by(complete: impl Future<Output = ()> + Send + 'static, required: Requirement) -> Self {
         let (found, known) = watch::channel(false);
         tokio::spawn(async move {

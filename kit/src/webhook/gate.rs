@@ -112,7 +112,7 @@ pub enum Refusal {
         "only the API server may call this webhook, and the path does not end with --webhook-conversion-key"
     )]
     NoKey,
-    /// The body isn't a review.
+    /// The body can't be read or isn't a review.
     #[error("not a review: {0}")]
     Unreadable(String),
     /// The server that received the review doesn't have a gate.

@@ -30,7 +30,7 @@ pub use crate::webhook::facts::Facts;
 use crate::webhook::gate::{Gate, Verified};
 use crate::webhook::self_managed::SelfManaged;
 
-/// Serves `router` over HTTPS in the background, as configured by `flags`. The program isn't ready before this.
+/// Serves `router` over HTTPS in the background, as configured by `flags`. The program isn't ready until the server has started.
 ///
 /// Admission reviews wait for `facts`. If the facts aren't read in time, the review is rejected with an
 /// error that clients retry. Conversion reviews don't wait.

@@ -120,7 +120,8 @@ fn values<T: Serialize>(webhooks: Option<Vec<T>>) -> Vec<Value> {
     values.filter_map(Result::ok).collect()
 }
 
-/// Returns the webhooks with these authorities as their CA bundle, or `None` if all webhooks already trust the authorities.
+/// Returns the webhooks with `authorities` (PEM certificates) as their CA bundle, or `None` if all webhooks already have this CA
+/// bundle.
 fn with_authorities(webhooks: &[Value], authorities: &str) -> Option<Vec<Value>> {
     let wanted = serde_json::to_value(ByteString(authorities.as_bytes().to_vec())).unwrap_or_default();
     if webhooks.iter().all(|webhook| webhook["clientConfig"]["caBundle"] == wanted) {
@@ -253,7 +254,7 @@ impl Keeper {
         }
     }
 
-    /// Makes the webhooks in `configuration` trust these authorities.
+    /// Makes the webhooks in `configuration` trust the certificate authorities in `authorities` (PEM).
     async fn trust(&self, configuration: &Configuration, authorities: &str) -> Result<(), Failed> {
         let Some((version, webhooks)) = &configuration.seen else { return Ok(()) };
         let Some(webhooks) = with_authorities(webhooks, authorities) else { return Ok(()) };
@@ -314,7 +315,7 @@ impl Keeper {
     }
 }
 
-/// The reasons why a step fails.
+/// The reasons why a step toward a trusted certificate fails.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("{}", crate::api_error::message(.0))]

@@ -16,17 +16,23 @@ use crate::webhook::bundle::CertBundle;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// The frame types.
+/// The type of a DATA frame.
 const DATA: u8 = 0;
+/// The type of a HEADERS frame.
 const HEADERS: u8 = 1;
+/// The type of an RST_STREAM frame.
 const RESET: u8 = 3;
+/// The type of a SETTINGS frame.
 const SETTINGS: u8 = 4;
-/// The HEADERS flags: these are all headers, and there isn't a body.
+/// The HEADERS flag that says that the frame contains all headers.
 const END_HEADERS: u8 = 4;
+/// The HEADERS flag that says that the request doesn't have a body.
 const END_STREAM: u8 = 1;
-/// The setting identifiers, and the error code for a stream that may be retried.
+/// The identifier of the setting for the maximum number of concurrent streams.
 const MAX_CONCURRENT_STREAMS: u16 = 3;
+/// The identifier of the setting for the maximum header size.
 const MAX_HEADER_LIST_SIZE: u16 = 6;
+/// The error code for a stream that the client may retry.
 const REFUSED_STREAM: u32 = 7;
 
 /// Starts a server with TLS. Returns its address, and a connector that trusts its certificate.

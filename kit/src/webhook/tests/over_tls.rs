@@ -19,7 +19,7 @@ const CONVERSION: &str = r#"{"request": {"uid": "u", "desiredAPIVersion": "a/v1"
 
 type Shown = (rcgen::Certificate, KeyPair);
 
-/// Creates an authority. Returns its certificate in PEM, and the issuer that signs with its key.
+/// Creates a certificate authority. Returns its certificate in PEM, and the issuer that signs with its key.
 fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -33,7 +33,7 @@ fn signed(issuer: &Issuer<'static, KeyPair>) -> Shown {
     (CertificateParams::new(vec!["api".to_owned()]).unwrap().signed_by(&key, issuer).unwrap(), key)
 }
 
-/// A webhook server, and the authorities that its clients trust.
+/// A webhook server, and the certificate authorities that its clients trust.
 struct Tls {
     address: SocketAddr,
     roots: RootCertStore,
