@@ -20,7 +20,7 @@ use crate::guest::Guest;
 use crate::limits;
 use crate::live::Change;
 
-/// A forwarded body.
+/// The body of a forwarded request or response, or of a response from the proxy itself.
 pub type Passed = UnsyncBoxBody<Bytes, Broken>;
 
 /// The reason why a response was aborted.

@@ -1,4 +1,5 @@
-//! A cluster's certificate authority, which signs the certificate that the proxy presents in place of the API server's.
+//! Uses a cluster's certificate authority to sign the certificate that the proxy presents to managers in place of the API
+//! server's certificate.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const VALID: Duration = Duration::days(1);
 /// The time by which a certificate is backdated, because a manager's clock may be behind.
 const EARLIER: Duration = Duration::minutes(5);
 
-/// The supported signature algorithms of authorities.
+/// The signature algorithms that are supported for the key of a certificate authority.
 static ALGORITHMS: [(SignatureScheme, &SignatureAlgorithm); 4] = [
     (SignatureScheme::RSA_PKCS1_SHA256, &rcgen::PKCS_RSA_SHA256),
     (SignatureScheme::ECDSA_NISTP256_SHA256, &rcgen::PKCS_ECDSA_P256_SHA256),
@@ -28,7 +29,7 @@ static ALGORITHMS: [(SignatureScheme, &SignatureAlgorithm); 4] = [
     (SignatureScheme::ED25519, &rcgen::PKCS_ED25519),
 ];
 
-/// An authority's private key in any format that Go writes. rcgen itself reads only PKCS#8.
+/// A certificate authority's private key in any format that Go writes. rcgen itself reads only PKCS#8.
 struct Key {
     signer: Arc<dyn SigningKey>,
     scheme: SignatureScheme,
@@ -54,7 +55,8 @@ impl rcgen::SigningKey for Key {
     }
 }
 
-/// Issues a server certificate for `host`, signed by the authority with this certificate and key in PEM.
+/// Issues a server certificate for `host`. `certificate` and `key` belong to the certificate authority that signs it, and are in
+/// PEM.
 ///
 /// # Errors
 /// Returns a message that says which part can't be used. The message doesn't quote the key.
@@ -97,7 +99,7 @@ fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     Some(read.public_key().subject_public_key.data.to_vec())
 }
 
-/// Returns a certificate's subject in its DER encoding.
+/// Returns a certificate's subject in its DER encoding, or `None` if the certificate can't be parsed.
 pub fn subject(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     let (_, read) = parse_x509_certificate(certificate).ok()?;
     Some(read.subject().as_raw().to_vec())

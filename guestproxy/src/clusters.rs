@@ -1,4 +1,4 @@
-//! Finds the cluster that a manager connects to, by its control plane endpoint.
+//! Finds the cluster that a manager connects to, by the cluster's control plane endpoint.
 
 use std::time::Duration;
 
@@ -101,7 +101,8 @@ fn is_kubeadm(cluster: &Cluster) -> bool {
     reference.is_some_and(|reference| reference.kind == KubeadmControlPlane::kind(&()))
 }
 
-/// Returns the host and the port of a cluster's API server. The host is in lower case and without brackets.
+/// Returns the host and the port of a cluster's API server, or `None` if the Cluster doesn't have a complete endpoint. The host
+/// is in lower case and without brackets.
 fn endpoint(cluster: &Cluster) -> Option<(String, u16)> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.as_deref()?.trim_matches(['[', ']']).to_ascii_lowercase();

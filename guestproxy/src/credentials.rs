@@ -1,4 +1,5 @@
-//! The TLS configurations for the connections from managers and to a cluster, from the Secrets that Cluster API writes.
+//! Creates the TLS configurations for both connections (manager to proxy, and proxy to cluster) from the Secrets that Cluster API
+//! writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,14 +30,14 @@ const ALPN: &[u8] = b"http/1.1";
 
 /// The TLS configurations for one cluster.
 pub struct Credentials {
-    /// The server configuration for managers: a certificate for the cluster's host, and the cluster's authority to
-    /// verify client certificates.
+    /// The server configuration for managers. It contains a certificate for the cluster's host, and the cluster's certificate
+    /// authority to verify client certificates.
     pub server: Arc<ServerConfig>,
     /// The client configuration for the cluster, with the kubeconfig's client certificate.
     pub client: Arc<ClientConfig>,
     /// The client configuration for the cluster, without a client certificate.
     pub anonymous: Arc<ClientConfig>,
-    /// The subject of the kubeconfig's client certificate.
+    /// The subject of the kubeconfig's client certificate, in its DER encoding.
     subject: Option<Vec<u8>>,
 }
 
@@ -45,7 +46,8 @@ pub struct Credentials {
 pub enum Trust {
     /// The proxy terminates TLS.
     Known(Arc<Credentials>),
-    /// The proxy can't read the traffic, because the management cluster doesn't have the key for the cluster's authority.
+    /// The proxy can't read the traffic, because the management cluster doesn't have the key of the cluster's certificate
+    /// authority.
     Opaque,
 }
 
@@ -61,7 +63,7 @@ impl Vault {
         Self { client, kept: Mutex::default() }
     }
 
-    /// Returns a cluster's credentials.
+    /// Returns the forwarding mode for a cluster, with credentials from the cache or from the cluster's Secrets.
     ///
     /// # Errors
     /// Returns a message that says which Secret is missing or can't be used. The message doesn't quote the Secret.
@@ -126,14 +128,14 @@ impl Vault {
 }
 
 impl Credentials {
-    /// Returns the client configuration for a manager. `shown` is the certificate that the manager presented, if any. The
-    /// cluster's authority must have signed it.
+    /// Returns the client configuration for a manager. `shown` is the certificate that the manager presented, if any. The TLS
+    /// handshake has already verified that the cluster's certificate authority signed it.
     ///
     /// The kubeconfig's client certificate is only used for a manager whose certificate has the same subject, so that
     /// the proxy doesn't grant additional rights.
     ///
     /// # Errors
-    /// Returns an error if the certificate belongs to another user.
+    /// Returns an error if the certificate belongs to a user other than the one in the kubeconfig.
     pub fn client_for(&self, shown: Option<&CertificateDer<'_>>) -> Result<Arc<ClientConfig>, &'static str> {
         match shown {
             None => Ok(Arc::clone(&self.anonymous)),
@@ -150,8 +152,8 @@ fn subject(data: &str) -> Option<Vec<u8>> {
     authority::subject(&CertificateDer::from_pem_slice(&pem).ok()?)
 }
 
-/// Returns the configuration for managers, with a certificate for `host`. Client certificates are optional, but the
-/// cluster's authority must have signed them.
+/// Returns the configuration for managers, with a certificate for `host`. Client certificates are optional. If a manager presents
+/// one, the cluster's certificate authority must have signed it.
 fn server_config(certificate: &[u8], key: &[u8], host: &str) -> Result<Arc<ServerConfig>, String> {
     let certified = authority::certify(certificate, key, host)?;
     let mut authorities = RootCertStore::empty();

@@ -89,7 +89,8 @@ impl Guest {
         limits::answer(self.all.clusters.machines(&self.target))
     }
 
-    /// Acquires a slot for a connection. Returns `None` if the cluster's slots, or the slots for all clusters, are taken.
+    /// Acquires a slot for a connection. Returns `None` if all of the cluster's own slots, or all slots that clusters share, are
+    /// taken.
     pub fn enter(&self) -> Option<[OwnedSemaphorePermit; 2]> {
         let own = Arc::clone(&self.connections).try_acquire_owned().ok()?;
         let of_all = Arc::clone(&self.all.connections).try_acquire_owned().ok()?;

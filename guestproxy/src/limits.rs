@@ -13,9 +13,10 @@ pub const MACHINE: usize = 128 << 10;
 pub const ANSWER: usize = 16 << 20;
 /// The maximum decoded size, in bytes, of a response that is forwarded without waiting for other responses.
 pub const SMALL_ANSWER: usize = 1 << 20;
-/// The concurrency limit for larger responses from one cluster.
+/// The maximum number of responses from one cluster that are larger than [`SMALL_ANSWER`] and are forwarded at the same time.
 pub const LARGE_ANSWERS_OF_A_GUEST: usize = 1;
-/// The concurrency limit for larger responses from all clusters. Four responses take an estimated 64 MiB.
+/// The maximum number of responses from all clusters that are larger than [`SMALL_ANSWER`] and are forwarded at the same time.
+/// Four responses take an estimated 64 MiB.
 pub const LARGE_ANSWERS: usize = 4;
 /// The maximum decoded size of an error response, in bytes. Managers copy the text into conditions and logs.
 pub const ERROR: usize = 64 << 10;
@@ -42,7 +43,7 @@ pub const TUNNEL: u64 = 256 << 10;
 /// The maximum tunnel duration. KubeadmControlPlane's calls time out after 15 s.
 pub const TUNNEL_TIME: Duration = Duration::from_mins(2);
 /// The maximum number of bytes from a cluster through a connection that can't be decrypted, because the management cluster
-/// doesn't have the authority's key.
+/// doesn't have the key of the cluster's certificate authority.
 pub const OPAQUE: u64 = 64 << 20;
 
 /// The connection limit for one cluster. A manager uses one connection for each watch and each concurrent call, fewer
@@ -56,7 +57,7 @@ pub const STRANGERS: usize = 256;
 /// The maximum size for HTTP headers, in bytes.
 pub const HEADERS: usize = 64 << 10;
 
-/// The timeout for a request to the proxy itself.
+/// The timeout for the `CONNECT` request to the proxy, and for a switch of a connection's protocol.
 pub const CONNECT: Duration = Duration::from_secs(5);
 /// The timeout to connect to a cluster. Managers time out requests after 10 s.
 pub const DIAL: Duration = Duration::from_secs(8);
@@ -72,12 +73,13 @@ pub const WATCH: Duration = Duration::from_mins(15);
 /// The idle time after which keep-alive probes check a connection. A virtual IP moves without closing connections.
 pub const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the maximum decoded size, in bytes, of a response or of all pages in a list, for a cluster with this many Machines.
+/// Returns the maximum decoded size, in bytes, of a response or of all pages in a list. `machines` is the cluster's Machine
+/// count.
 pub fn answer(machines: usize) -> usize {
     ANSWER.saturating_add(MACHINE.saturating_mul(machines))
 }
 
-/// Returns the own allowance for cached objects, in bytes, of a cluster with this many Machines.
+/// Returns a cluster's own allowance for cached objects, in bytes. `machines` is the cluster's Machine count.
 pub fn cached(machines: usize) -> usize {
     CACHED.saturating_add(MACHINE.saturating_mul(machines))
 }

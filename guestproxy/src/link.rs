@@ -29,7 +29,7 @@ use crate::{limits, tunnel};
 pub struct Link {
     guest: Arc<Guest>,
     sender: Mutex<SendRequest<Passed>>,
-    /// Cancelled when the connection to the cluster ends.
+    /// Canceled when the connection to the cluster ends.
     ended: CancellationToken,
     _connection: AbortOnDropHandle<()>,
 }

@@ -75,8 +75,8 @@ impl Live {
     ///
     /// # Errors
     /// Returns an error if the object grows, the cluster exceeds its own `allowance`, and either the cluster's part of the shared
-    /// allowance or the whole shared allowance is used up. The caller must then end the watch. Its objects no longer count, because
-    /// the manager lists them again.
+    /// allowance or the whole shared allowance is used up. The caller must then end the watch. Its objects no longer count,
+    /// because the manager lists them again.
     pub fn count(
         &self,
         guest: &str,

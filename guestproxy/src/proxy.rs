@@ -59,7 +59,7 @@ impl Proxy {
         Arc::new(Self { guests, vault, strangers: Shares::newest_first(limits::STRANGERS) })
     }
 
-    /// Accepts connections until `stop` is cancelled.
+    /// Accepts connections until `stop` is canceled.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: CancellationToken) {
         let swept = Arc::clone(&self.guests);
         let sweeping = async move {
@@ -148,7 +148,7 @@ impl Proxy {
         Ok(Asked { guest, trust, upstream, upgrade })
     }
 
-    /// Forwards a connection's traffic.
+    /// Forwards a connection's traffic until either side ends or the connection is evicted.
     async fn pass(&self, asked: Asked, place: Share) -> io::Result<()> {
         let Asked { guest, trust, upstream, upgrade } = asked;
         let evicted = place.evicted().clone();

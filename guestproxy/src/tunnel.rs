@@ -40,8 +40,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of bytes that reached the manager after the cluster sent `sent` bytes with a limit of `most` bytes, and the
-    /// tunnel's result.
+    /// Returns the number of bytes that reached the manager after the cluster sent `sent` bytes with a limit of `most` bytes, and
+    /// the tunnel's result.
     async fn pass_through(sent: usize, most: u64) -> (usize, io::Result<()>) {
         let (mut manager, to_manager) = duplex(1 << 20);
         let (mut guest, to_guest) = duplex(1 << 20);
