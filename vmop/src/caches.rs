@@ -131,7 +131,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts the watches that `shared` doesn't contain. The function is long because it is one list.
+    /// Starts the watches that aren't in `shared`. The function is long because it is one list.
     pub fn start(runtime: &Runtime, shared: ReplicaCaches) -> Self {
         let client = || runtime.client.clone();
         let vms = watch::objects(runtime, Api::<VirtualMachine>::all(client()));
@@ -182,8 +182,8 @@ impl Caches {
         }
     }
 
-    /// Returns the folder in the annotation of each namespace with VirtualMachines. This scans the caches, so call it only when
-    /// a connection starts.
+    /// Returns the VM folders of all namespaces that contain VirtualMachines, from the namespaces' annotations. This scans the
+    /// caches, so call it only when a connection starts.
     pub fn folders(&self) -> Vec<MoRef> {
         let vms = self.vms.all();
         let namespaces: BTreeSet<_> = vms.iter().filter_map(|vm| vm.metadata.namespace.as_deref()).collect();
@@ -212,7 +212,7 @@ impl Caches {
     }
 }
 
-/// Returns the VirtualMachine that an object was created for, as `namespace/name`.
+/// Returns the VirtualMachine for which an object was created, as `namespace/name`.
 pub fn made_for<K: Resource>(object: &K) -> Option<String> {
     let vm = object.annotations().get(annotation::VIRTUAL_MACHINE)?;
     Some(key(object.meta().namespace.as_deref(), vm))
@@ -230,7 +230,8 @@ pub fn label_keys<K: Resource>(object: &K) -> Vec<String> {
     object.labels().iter().map(|(name, value)| label_key(namespace, name, value)).collect()
 }
 
-/// Returns a service's index key: the first label in its selector. One label is enough to find the candidates.
+/// Returns a service's index key, which is the first label in its selector, or `None` if the selector is empty. One label is
+/// enough to find the candidates.
 pub fn selector_key(service: &VirtualMachineService) -> Option<String> {
     let (name, value) = service.spec.selector.iter().next()?;
     Some(label_key(&service.namespace().unwrap_or_default(), name, value))

@@ -24,7 +24,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// The longest poll interval.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-/// The object that each VM waits for. A VM waits for one object at a time.
+/// Polls the Secret or ConfigMap that each VM waits for. A VM waits for one object at a time.
 pub struct DataSourceWatches {
     client: Client,
     enqueue: Enqueue<VirtualMachine>,

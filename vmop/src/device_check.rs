@@ -1,9 +1,10 @@
-//! Checks that a clone has the devices that its specification requested. Pure functions without a client or clock.
+//! Checks that a clone has the devices that its specification requested. The functions use neither a client nor a clock.
 //!
 //! The vSphere documentation is inconsistent about which part of a clone specification defines devices, and vCenter doesn't
-//! report ignored parts. So a process creates its first clones that change devices powered off, with a note. Before power-on,
-//! the devices of such a clone are read, and missing ones are requested again. Once a clone has received all devices of a kind,
-//! the clone call powers on later clones that change that kind.
+//! report ignored parts. Therefore a clone with device changes is at first created powered off, with a note in its ExtraConfig.
+//! Before power-on, the devices of such a clone are read, and missing ones are requested again. Once a clone has received all
+//! requested devices of a kind (NICs or disks), the kind is proven: the clone call powers on later clones that change only
+//! proven kinds. Each vCenter connection begins without proven kinds.
 //!
 //! The note and the hash of the spec's interfaces share one ExtraConfig key, so a VM has either a note or the hash.
 
@@ -11,9 +12,9 @@ use api::vmop::VirtualMachine;
 use sha2::{Digest, Sha256};
 use vsphere::{CloneSpec, DeviceChange, Vm};
 
-/// The ExtraConfig key for a note, or for a hash of the spec interfaces for which the VM got its NICs.
+/// The ExtraConfig key. Its value is a note, or a hash of the interfaces in the spec when the VM got its NICs.
 const INTERFACES: &str = "layercake.networkInterfaces";
-/// The note on a clone whose devices aren't checked yet. The requested kinds follow.
+/// The note on a clone whose devices aren't checked yet. The requested device kinds follow this word.
 const UNCHECKED: &str = "unchecked";
 /// The note on a VM whose NICs are being changed, or whose missing devices were requested again.
 const CHANGING: &str = "changing";
@@ -44,7 +45,7 @@ impl DeviceKinds {
         (!self.nics || those.nics) && (!self.disks || those.disks)
     }
 
-    /// Returns the union.
+    /// Returns the device kinds that are in `self` or in `those`.
     #[must_use]
     pub fn and(self, those: Self) -> Self {
         Self { nics: self.nics || those.nics, disks: self.disks || those.disks }
@@ -72,7 +73,7 @@ pub fn proven(vsphere_vm: &Vm, complete: DeviceKinds) -> DeviceKinds {
     DeviceKinds { nics: asked.nics && complete.nics, disks: asked.disks && complete.disks }
 }
 
-/// Returns the note for a clone that requested changes to these device kinds.
+/// Returns the note (ExtraConfig key and value) for a clone that requested changes to these device kinds.
 pub fn unchecked_note(kinds: DeviceKinds) -> (String, String) {
     let words = [(kinds.nics, " nics"), (kinds.disks, " disks")];
     let words = words.into_iter().filter_map(|(asked, word)| asked.then_some(word));
@@ -85,7 +86,8 @@ pub fn unchecked(vsphere_vm: &Vm) -> Option<DeviceKinds> {
     Some(DeviceKinds { nics: kinds.contains("nics"), disks: kinds.contains("disks") })
 }
 
-/// Returns the note for a VM whose devices were requested again. Such a VM no longer proves that a clone gets the devices.
+/// Returns the note (ExtraConfig key and value) for a VM whose devices were requested again. Such a VM no longer proves that a
+/// clone gets the devices.
 pub fn changing_note() -> (String, String) {
     (INTERFACES.to_owned(), CHANGING.to_owned())
 }
@@ -96,15 +98,15 @@ pub fn were_asked_for(vsphere_vm: &Vm) -> bool {
     changing || unchecked(vsphere_vm).is_some_and(|asked| asked.nics)
 }
 
-/// Returns the note that the VM has its spec's NICs.
+/// Returns the ExtraConfig key and value that record that the VM got the NICs in its spec. The value is a hash of the
+/// interfaces.
 pub fn nics_note(vm: &VirtualMachine) -> (String, String) {
     // Serializing a list of strings and numbers can't fail.
     let named = serde_json::to_vec(&vm.spec.network_interfaces).unwrap_or_default();
     (INTERFACES.to_owned(), api::names::hex(&Sha256::digest(named)[..8]))
 }
 
-/// Returns true if the spec's interfaces differ from the recorded interfaces for which the VM got its NICs. Returns false if
-/// none were recorded.
+/// Returns true if the interfaces in the spec changed since the VM got its NICs. Returns false if that wasn't recorded.
 pub fn nics_differ(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
     vsphere_vm.extra_config.get(INTERFACES).is_some_and(|was| !was.is_empty() && *was != nics_note(vm).1)
 }

@@ -1,4 +1,4 @@
-//! Enqueues objects for events outside the API server: from vCenter, probes and templates.
+//! Enqueues objects for events that don't come from the API server, but from vCenter, probes or templates.
 
 use futures::Stream;
 use kube::Resource;
@@ -21,7 +21,7 @@ impl<K: Resource<DynamicType = ()> + 'static> Enqueue<K> {
         (Self(sender), into_stream(receiver))
     }
 
-    /// Enqueues the object.
+    /// Requests a reconcile of the object.
     pub fn enqueue(&self, object: ObjectRef<K>) {
         // The receiver is dropped only at shutdown.
         let _ = self.0.send(object);

@@ -17,7 +17,7 @@ pub struct Flags {
     #[command(flatten)]
     pub webhook: kit::flags::Webhook,
 
-    /// Probe addresses of the first network at the same position in the second network instead. Can be repeated.
+    /// Probe an address in the first network through the address at the same position in the second network. Can be repeated.
     #[arg(long, value_name = "NETWORK=NETWORK")]
     pub probe_address_map: Vec<AddressMap>,
 

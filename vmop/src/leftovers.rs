@@ -25,7 +25,9 @@ pub struct Leftovers {
 /// Destroys the golden templates of this management cluster's installation, except the templates on which a disk depends. The
 /// caller ensures that the installation doesn't have or create VMs.
 ///
-/// # Errors Returns a message that says why templates weren't destroyed.
+/// # Errors
+///
+/// Returns a message that says why templates weren't destroyed.
 pub async fn destroy_templates(kube: &Client, options: &Options) -> Result<Leftovers, String> {
     let Some((mut settings, client, folders)) = doctor::connect_to_site(kube, options).await? else {
         return Ok(Leftovers::default());

@@ -1,11 +1,10 @@
-//! Orphans: VMs with this stack's mark whose objects don't exist in this cluster.
+//! Orphans: VMs in vCenter that have this stack's mark, but whose VirtualMachine doesn't exist in this cluster.
 //!
-//! Orphans are reported and left alone, because their objects may have moved to another cluster. Events trigger the
-//! search, after a grace period in which pending changes complete. While there are known orphans, the search repeats
-//! slowly.
+//! Orphans are reported and left alone, because their VirtualMachines may have moved to another cluster. Events trigger the
+//! search, after a grace period in which pending changes complete. While there are known orphans, the search repeats slowly.
 //!
-//! One kind of orphan is destroyed: an object's first VM, if that VM appears after the object was deleted. An earlier process
-//! or leader sent the clone call, which was still in flight when the finalizer was removed.
+//! One kind of orphan is destroyed: the first VM of a VirtualMachine, if it appears after the VirtualMachine was deleted. An
+//! earlier process or leader sent the clone call, which was still in flight when the finalizer was removed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,9 +28,9 @@ use crate::virtualmachine::error::Error;
 use crate::virtualmachine::identity::uuids;
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// The grace period after an event. In this time the VM can be destroyed or its object can appear.
+/// The grace period after an event. In this time, the VM can be destroyed or its VirtualMachine can appear.
 const GRACE: Duration = Duration::from_secs(30);
-/// The time after an object's deletion in which an in-flight clone call can still create its VM.
+/// The time after a VirtualMachine's deletion in which an in-flight clone call can still create its VM.
 const ON_ITS_WAY: Duration = Duration::from_mins(10);
 
 /// Finds and counts orphaned VMs.
@@ -42,12 +41,12 @@ pub struct Orphans {
     count: Gauge,
     grace: Duration,
     client: Client,
-    /// Deletion times by instance UUID, for objects that never had a VM.
+    /// Deletion times by instance UUID, for VirtualMachines that never had a VM.
     ended: Arc<Mutex<HashMap<Uuid, Instant>>>,
 }
 
 impl Orphans {
-    /// Starts without known orphans. Deleted objects trigger a search if their VM still exists.
+    /// Starts without known orphans. The deletion of a VirtualMachine triggers a search if its VM still exists.
     pub fn new(runtime: &Runtime, vms: &Cache<VirtualMachine>, provider: &Arc<Provider>) -> Self {
         let count = Gauge::default();
         let shown = count.clone();
@@ -73,8 +72,7 @@ impl Orphans {
         orphans
     }
 
-    /// Handles an object's deletion: triggers a search if its VM exists, or remembers the deletion if the object never had a
-    /// VM.
+    /// Handles a VirtualMachine's deletion: triggers a search if its VM exists, or remembers the deletion if it never had a VM.
     fn note_deleted(&self, object: &VirtualMachine, vcenter: &VCenter) {
         let Ok(Some(identity)) = uuids::parse_identity(object) else { return };
         match vcenter.inventory.by_uuid(identity.instance) {
@@ -127,7 +125,7 @@ impl Orphans {
         }
     }
 
-    /// Destroys VMs that appeared after their objects were deleted. Failures are retried.
+    /// Destroys VMs that appeared after their VirtualMachines were deleted. Failures are retried.
     async fn destroy_late_vms(&self, vcenter: &VCenter) {
         for vm in vcenter.inventory.all() {
             if !vm.is_available() || !self.is_orphan(&vm, vcenter) || !self.is_late(&vm) {
@@ -141,7 +139,7 @@ impl Orphans {
         }
     }
 
-    /// Destroys the VM unless its object exists in the API server.
+    /// Destroys the VM unless its VirtualMachine exists in the API server.
     async fn destroy_unless_live(&self, vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
         let Some(owner) = mark::owner(vm, &vcenter.settings.stack) else { return Ok(()) };
         let live = apply::get::<VirtualMachine>(&self.client, owner.namespace.as_deref(), &owner.name);
@@ -152,18 +150,18 @@ impl Orphans {
             vm = mark::described(vm),
             "this VM was created after its object was deleted; destroying it"
         );
-        // The object is deleted, and with it the record of the VM's disks.
+        // The VirtualMachine is deleted, and with it the record of the VM's disks.
         destroy(vm, &DiskRecord::default(), vcenter).await
     }
 
-    /// Returns true if the VM's object was deleted before the VM appeared.
+    /// Returns true if the VM's VirtualMachine was deleted in the last [`ON_ITS_WAY`] and never had a VM before.
     fn is_late(&self, vm: &Vm) -> bool {
         let ended = self.ended.lock();
         let since = vm.instance_uuid.and_then(|uuid| ended.get(&uuid));
         since.is_some_and(|since| since.elapsed() < ON_ITS_WAY)
     }
 
-    /// Returns the orphans. An unavailable VM is included only if it was an orphan before.
+    /// Returns descriptions of the orphans that aren't late VMs. An unavailable VM is included only if it was an orphan before.
     fn find_orphans(&self, known: &BTreeSet<String>, vcenter: &VCenter) -> BTreeSet<String> {
         let orphaned = |vm: &Arc<Vm>| self.is_orphan(vm, vcenter) && !self.is_late(vm);
         let seen = |vm: &Arc<Vm>| vm.is_available() || known.contains(&mark::described(vm));
@@ -171,14 +169,14 @@ impl Orphans {
         all.iter().filter(|vm| orphaned(vm) && seen(vm)).map(|vm| mark::described(vm)).collect()
     }
 
-    /// Returns true if the VM has this stack's mark and its object doesn't exist. Golden templates have another mark.
+    /// Returns true if the VM has this stack's mark and its VirtualMachine doesn't exist. Golden templates have another mark.
     fn is_orphan(&self, vm: &Vm, vcenter: &VCenter) -> bool {
         mark::owner(vm, &vcenter.settings.stack)
             .is_some_and(|owner| self.vms.get(owner.namespace.as_deref(), &owner.name).is_none())
     }
 }
 
-/// Returns true if a deleted object never had a VM, and was neither moved to another cluster nor released while paused.
+/// Returns true if a deleted VirtualMachine never had a VM, and was neither moved to another cluster nor released while paused.
 /// A VM that existed before can reappear because an administrator restores it.
 fn never_came(object: &VirtualMachine) -> bool {
     let ours = !kit::is_moving(object) && !pause::paused(object);
@@ -250,7 +248,7 @@ mod tests {
         reporting.abort();
     }
 
-    /// Starts a clone whose call reaches vCenter after the object `gone` was deleted.
+    /// Starts a clone whose call reaches vCenter after the VirtualMachine `gone` was deleted.
     async fn late(test: &str, gone: VirtualMachine, live: bool) -> Option<(Sim, Arc<VCenter>, Orphans)> {
         let sim = Sim::start(test)?;
         let (vcenter, _, facts, intent) = planned_clone(&sim).await;

@@ -10,7 +10,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 
-/// Returns a function that looks up another object's `keys` in `index`.
+/// Returns a function that maps an object to the objects that `index` contains under the first object's `keys`.
 pub fn to<O, K: Watchable, Keys>(
     index: &Index<K>,
     keys: impl Fn(&O) -> Keys + Send + 'static,
@@ -23,7 +23,8 @@ where
     move |other| keys(other).into_iter().flat_map(|key| index.refs(&key)).collect()
 }
 
-/// Like `to`, but only if the object's `value` changes. Uses the new object, or the old one after a deletion.
+/// Returns a function that maps a changed object with `to` if the object's `value` changed, and otherwise to an empty list.
+/// Uses the new object, or the old one after a deletion.
 pub fn when_changed<O: 'static, K: Watchable, V: PartialEq>(
     value: impl Fn(&O) -> V + Send + 'static,
     to: impl Fn(&O) -> Vec<ObjectRef<K>> + Send + 'static,
@@ -36,7 +37,7 @@ pub fn when_changed<O: 'static, K: Watchable, V: PartialEq>(
     }
 }
 
-/// Like `to`, but only if an object is created or deleted.
+/// Returns a function that maps an object with `to` if the object was created or deleted, and otherwise to an empty list.
 pub fn when_it_comes_or_goes<O: 'static, K: Watchable>(
     to: impl Fn(&O) -> Vec<ObjectRef<K>> + Send + 'static,
 ) -> impl Fn(&Change<O>) -> Vec<ObjectRef<K>> + Send + 'static {
@@ -61,7 +62,7 @@ pub fn namespace<O: Resource>(object: &O) -> Option<String> {
     object.meta().namespace.clone()
 }
 
-/// Returns the annotation that lists the networks that VMs in the namespace may use.
+/// Returns the annotation with the networks that VMs in the namespace may use.
 pub fn annotated_networks(namespace: &PartialObjectMeta<Namespace>) -> Option<String> {
     namespace.annotations().get(annotation::NAMESPACE_NETWORKS).cloned()
 }

@@ -15,7 +15,7 @@ pub struct Denial {
 enum Weight {
     /// All requesters.
     Refusal,
-    /// All but programs, because the cause is another object, which may be created or changed later.
+    /// All requesters except programs (ServiceAccounts). The cause is another object, which may be created or changed later.
     Elsewhere,
     /// No requester. The denial is only a warning.
     Warning,
@@ -32,7 +32,7 @@ impl Denial {
         Self { weight: Weight::Elsewhere, ..Self::new(field, reason) }
     }
 
-    /// Creates a warning.
+    /// Creates a denial that doesn't stop anyone: every requester only gets a warning.
     pub(super) fn warning(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { weight: Weight::Warning, ..Self::new(field, reason) }
     }

@@ -1,7 +1,7 @@
-//! Defaults for VirtualMachines, as JSON patch operations. Pure functions.
+//! Computes defaults for VirtualMachines, as JSON patch operations. The functions perform no I/O.
 //!
-//! A defaulted VM can be created without another write. If the webhook failed and was ignored, the first reconcile sets
-//! the defaults.
+//! If the webhook sets the defaults, the first reconcile needn't write them before it creates the VM. If the API server ignored
+//! a webhook failure, the first reconcile sets the defaults.
 
 use api::names::{annotation, finalizer};
 use api::vmop::{
@@ -64,8 +64,8 @@ fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterfa
     }
 }
 
-/// Returns the changes to an update: resolves the restart time `now`, and restores a restart time or Secret name that the
-/// update removed.
+/// Returns the operations that complete an update: they replace the restart time `now` with the current time, and restore a
+/// restart time or Secret name that the update removed.
 pub fn updated(vm: &VirtualMachine, old: &VirtualMachine, now: Timestamp) -> Vec<Value> {
     let mut operations = Vec::new();
     let set = |path: &str, value: &str| json!({ "op": "add", "path": path, "value": value });

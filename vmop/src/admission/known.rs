@@ -1,4 +1,5 @@
-//! Facts about other objects for admission, from caches that every replica has.
+//! The facts that admission needs about objects other than the one in the request. They come from caches that every replica
+//! has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::caches::{ReplicaCaches, hard_keys};
 use crate::namespace_networks::{default_network, refusal};
 use crate::vcenter::settings::NetworkProvider;
 
-/// The facts about other objects that the rules need for one VM.
+/// The facts about other objects (storage class, zone, configuration) that the rules need for one VM.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
     /// True if the VM's storage class exists and is assigned to the namespace. `None` if that isn't known yet.
@@ -50,11 +51,11 @@ pub enum Zone {
 pub struct Settings {
     /// `NetworkProvider`: `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
     pub network_provider: Option<NetworkProvider>,
-    /// `Network`.
+    /// The default network for interfaces (`Network`).
     pub network: Option<String>,
-    /// `IsRestrictedNetwork`.
+    /// True if VMs can be reached only on port 6443 (`IsRestrictedNetwork`).
     pub restricted_network: bool,
-    /// `PrivilegedUsers`, separated by commas.
+    /// The names of users whom admission treats as administrators (`PrivilegedUsers`, separated by commas).
     pub privileged: Vec<String>,
 }
 
@@ -125,7 +126,8 @@ impl Known {
         }
     }
 
-    /// Returns why the VM may not connect to the network with that name. `None` if it may, or if that isn't known yet.
+    /// Returns the reason why the VM isn't allowed to connect to the vCenter network with that name. Returns `None` if the VM
+    /// is allowed to, or if that isn't known yet.
     pub fn network_refusal(&self, vm: &VirtualMachine, name: &str) -> Option<String> {
         let settings = self.settings();
         if !settings.named_networks() || !self.caches.namespaces.is_complete() {
@@ -135,7 +137,7 @@ impl Known {
         refusal(&vm.namespace().unwrap_or_default(), name, default, &self.caches.namespaces)
     }
 
-    /// Returns the name of the cluster that owns the VM's resource policy, if a cluster owns the policy.
+    /// Returns the name of the cluster that owns the VM's resource policy, or `None` if the policy isn't owned by a cluster.
     pub fn cluster_of_policy(&self, vm: &VirtualMachine) -> Option<String> {
         let name = vm.spec.resource_policy_name.as_deref().filter(|name| !name.is_empty())?;
         let policy = self.caches.policies.get(vm.metadata.namespace.as_deref(), name)?;

@@ -34,23 +34,23 @@ use uuid::Uuid;
 pub use denial::{Asker, Denial};
 pub use known::Known;
 
-/// The path that sets VirtualMachine defaults.
+/// The webhook path for VirtualMachine defaults.
 const MUTATE: &str = "/default-mutate-vmoperator-vmware-com-v1alpha1-virtualmachine";
-/// The path that checks who may set VirtualMachine identities.
+/// The webhook path for checks of the requester who sets VirtualMachine UUIDs.
 const VALIDATE_IDENTITY: &str = "/identity-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
-/// The path that validates VirtualMachines.
+/// The webhook path for VirtualMachine validation.
 const VALIDATE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachine";
-/// The path that validates WebConsoleRequests.
+/// The webhook path for WebConsoleRequest validation.
 const VALIDATE_CONSOLE: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-webconsolerequest";
-/// The path that validates resource policies.
+/// The webhook path for VirtualMachineSetResourcePolicy validation.
 const VALIDATE_POLICY: &str =
     "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachinesetresourcepolicy";
-/// The path that validates classes.
+/// The webhook path for VirtualMachineClass validation.
 const VALIDATE_CLASS: &str = "/default-validate-vmoperator-vmware-com-v1alpha1-virtualmachineclass";
-/// The path that validates instance storage claims.
+/// The webhook path for validation of instance storage claims.
 const VALIDATE_CLAIM: &str = "/default-validate--v1-persistentvolumeclaim";
 
-/// The webhook names in config/vmop.
+/// The names of the webhook objects in config/vmop.
 pub const OWN: SelfManaged = SelfManaged {
     secret: "vmware-system-vmop-webhook-own-cert",
     service: "vmware-system-vmop-webhook-service",

@@ -1,4 +1,4 @@
-//! Validation rules: pure functions of the new object, the old object and facts about others.
+//! Validation rules. They are pure functions of the new object, the old object and facts about related objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::probe::LONGEST_TIMEOUT;
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::readiness::{NO_PORT, probe_port};
 
-/// The only TCP probe port in restricted networks.
+/// The only port that a TCP probe may use in restricted networks.
 const RESTRICTED_PORT: i32 = 6443;
 
 /// Denies changes to a VM's UUIDs by requesters who aren't privileged. This webhook runs before the defaults set generated
@@ -71,7 +71,7 @@ pub fn denials(
     denials
 }
 
-/// Denies a new VM's name that is too long for vCenter. The API server's limit for object names is higher.
+/// Denies a new VM whose name is too long for vCenter. The API server's limit for object names is higher.
 fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let length = new.metadata.name.as_deref().map_or(0, str::len);
     (old.is_none() && length > LONGEST_NAME).then(|| {
@@ -82,7 +82,8 @@ fn name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     })
 }
 
-/// Warns about a new VM's name that the guest can't use as its host name: it is too long, or has only digits before the domain.
+/// Warns if the guest can't use a new VM's name as its host name, because the name is too long or has only digits before the
+/// domain.
 fn host_name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     const LONGEST_LABEL: usize = 63;
     const LONGEST_HOST_NAME: usize = 64;
@@ -100,7 +101,7 @@ fn host_name(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denia
     (name.len() <= LONGEST_NAME).then(|| Denial::warning("metadata.name", reason))
 }
 
-/// Rule 3: the storage class exists and is assigned to the namespace.
+/// Denies a new VM whose storage class doesn't exist or isn't assigned to the namespace.
 fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Option<Denial> {
     let class = new.spec.storage_class.as_deref().filter(|class| !class.is_empty())?;
     if old.is_some() || facts.storage_class_assigned != Some(false) {
@@ -111,8 +112,8 @@ fn storage(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> 
     Some(Denial::elsewhere("spec.storageClass", format!("Invalid value: {class:?}: {reason}")))
 }
 
-/// Rule 4, the part that depends on the network provider: interfaces need a network type, unless they can refer to vCenter
-/// networks by name.
+/// Denies changed interfaces without a network type, unless the network provider lets interfaces refer to vCenter networks by
+/// name.
 fn networks(spec: &VirtualMachineSpec, old: Option<&VirtualMachineSpec>, facts: Facts) -> Vec<Denial> {
     if old.is_some_and(|old| old.network_interfaces == spec.network_interfaces) || facts.named_networks {
         return Vec::new();
@@ -159,8 +160,8 @@ pub fn network_denials(
     refused.collect()
 }
 
-/// Rule 7, the part that depends on the provider configuration. Also, a probe may only connect to its own VM's
-/// addresses.
+/// Checks the readiness probe: in restricted networks, only one TCP port is allowed, and a probe may only connect to its own
+/// VM's addresses.
 fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Vec<Denial> {
     let (field, was) = ("spec.readinessProbe", old.and_then(|old| old.spec.readiness_probe.as_ref()));
     let Some(probe) = new.spec.readiness_probe.as_ref().filter(|probe| was != Some(*probe)) else {
@@ -203,7 +204,7 @@ fn shown(port: &IntOrString) -> String {
     }
 }
 
-/// Rule 9: the zone exists and doesn't change.
+/// Denies a zone that doesn't exist, and a zone change.
 fn zone(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Option<Denial> {
     let field = format!("metadata.labels[{}]", label::ZONE);
     let of = |vm: &VirtualMachine| vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
@@ -275,7 +276,7 @@ fn protected_annotations(new: &VirtualMachine, old: Option<&VirtualMachine>, ask
     changed.map(|key| protected(key)).collect()
 }
 
-/// Denies a new group annotation without a policy, because policies define the groups.
+/// Denies a new cluster module group annotation on a VM without a resource policy, because policies define the groups.
 fn module_group(new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let group = |vm: &VirtualMachine| vm.annotations().get(annotation::CLUSTER_MODULE_GROUP).cloned();
     let policy = new.spec.resource_policy_name.as_deref().unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Rules for requests in another API version than the stored one: only claim volumes, labels and annotations can change.
+//! Restricts requests in API versions other than the stored one: they can change only claim volumes, labels and annotations.
 //!
-//! Such a version shows only a part of the stored object, and the rest travels with the converted object
-//! (`api::vmop::convert`). Clients could also change the rest and bypass the CRD schema. Therefore the new object is compared
-//! with the stored one.
+//! Such a version shows only a part of the stored object. The conversion (`api::vmop::convert`) carries the rest in the
+//! converted object, where clients could change it and bypass the CRD schema. Therefore the new object is compared with the
+//! stored one.
 
 use api::vmop::{VERSION, VirtualMachine, VirtualMachineSpec};
 
 use super::denial::Denial;
 
-/// Returns the denial of a request in this version, if it creates a VirtualMachine or changes more than claim volumes, labels
-/// and annotations.
+/// Denies a request in the API version `version` that creates a VirtualMachine, or that changes more than claim volumes, labels
+/// and annotations. Returns `None` if the request is allowed. In the stored version, all requests are.
 pub fn version_denials(version: &str, new: &VirtualMachine, old: Option<&VirtualMachine>) -> Option<Denial> {
     let only = |what: &str| format!("Forbidden: {what}. Use vmoperator.vmware.com/{VERSION}");
     if version == VERSION {
@@ -34,7 +34,7 @@ fn without_claims(spec: &VirtualMachineSpec) -> VirtualMachineSpec {
     spec
 }
 
-/// Returns the name of the first spec field that differs, apart from claim volumes.
+/// Returns the name of the first spec field that differs, or `None`. Claim volumes don't count.
 fn changed_field(new: &VirtualMachineSpec, old: &VirtualMachineSpec) -> Option<String> {
     let fields = |spec| serde_json::to_value(without_claims(spec)).unwrap_or_default();
     let (new, old) = (fields(new), fields(old));

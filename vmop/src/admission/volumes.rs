@@ -10,7 +10,7 @@ use super::denial::{Asker, Denial};
 
 const MIB: i128 = 1024 * 1024;
 
-/// Rule 5, the part that the CRD schema can't express: attachment names, unit numbers and disk sizes.
+/// Checks attachment names, unit numbers and disk sizes, as far as the CRD schema can't express the rules.
 pub(super) fn volumes(new: &VirtualMachine) -> Vec<Denial> {
     let name = new.name_any();
     let mut denials = Vec::new();
@@ -44,7 +44,8 @@ pub(super) fn volumes(new: &VirtualMachine) -> Vec<Denial> {
     denials
 }
 
-/// Returns why a volume can't have its unit number. `before` contains the volumes that precede it in the spec.
+/// Returns the reason why a volume can't have its unit number, or `None` if it can. `before` contains the volumes that precede
+/// it in the spec.
 fn unit_reason(volume: &VirtualMachineVolume, before: &[VirtualMachineVolume]) -> Option<String> {
     const OF_CONTROLLER: i32 = 7;
     let unit = volume.unit_number?;
@@ -80,7 +81,7 @@ fn is_dns_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// Rule 8: only VM Operator and administrators may change a VM's instance storage claims.
+/// Lets only VM Operator and administrators change a VM's instance storage claims.
 pub(super) fn instance_storage(
     spec: &VirtualMachineSpec,
     old: Option<&VirtualMachineSpec>,

@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(key.encrypt(url, &little), Err(Exceeded::Bytes { limit: 1000 }.into()));
     }
 
-    /// Created with `openssl pkeyutl -encrypt -pkeyopt rsa_padding_mode:oaep`, with SHA-512 for both digests.
+    /// A ciphertext from `openssl pkeyutl -encrypt -pkeyopt rsa_padding_mode:oaep`, with SHA-512 for both digests.
     const BY_OPENSSL: &str = "\
         CEw8zYwOaCj/Psih3HeaQuMI/GMemWwz9EGYh7ePVjSx1Br9UsSY2ZHrSVUmP3CQmJ+7nneb6EwlUE7Br5N+CWBS\
         cd6DO20yz4EX9NSbDbIgmk8r2JAprm6rM7O9NqItLfci9ebQejsH6RSn/Ml/VB2JpVKZPnD6qdu3ESdFlDSLZzS0\

@@ -28,7 +28,7 @@ use crate::error::OwnError;
 use crate::vcenter::{Provider, mark};
 use crate::watches::{namespaced_name, to};
 
-/// The context for request reconciles.
+/// The context for WebConsoleRequest reconciles.
 pub struct Context {
     api: Api,
     events: Events,
@@ -36,10 +36,10 @@ pub struct Context {
     vms: Cache<VirtualMachine>,
 }
 
-/// The reasons why a request reconcile fails.
+/// The reasons why a WebConsoleRequest reconcile fails.
 pub type Error = error::Error<Unanswered>;
 
-/// The limits for encrypting one ticket. The longest key needs far less.
+/// The limits for encrypting one ticket. Even the longest key needs far less.
 const LIMITS: Limits = Limits { bytes: 256 * 1024, time: Duration::from_secs(10) };
 
 /// The reasons why a request doesn't get a ticket.
@@ -73,7 +73,7 @@ impl OwnError for Unanswered {
     const PROVIDER_RETRY: Option<Duration> = Some(Duration::from_secs(1));
 }
 
-/// Reconciles requests until the program ends.
+/// Reconciles WebConsoleRequests until the program ends.
 pub fn run(runtime: &Runtime, caches: &Caches, provider: &Arc<Provider>) -> impl Future<Output = ()> + use<> {
     let requests: Cache<WebConsoleRequest> = watch::objects(runtime, kube::Api::all(runtime.client.clone()));
     let by_vm = requests.index(|request| {
@@ -188,7 +188,7 @@ async fn answer(
     ctx: &Context,
 ) -> Result<WebConsoleRequestStatus, Error> {
     let vcenter = ctx.provider.vcenter()?;
-    // Other clients can write the VirtualMachine's status, so check that the VM belongs to that object.
+    // Other clients can write the VirtualMachine's status, so check that the vSphere VM belongs to the VirtualMachine.
     let owner =
         vcenter.inventory.vm(vsphere_vm).present().and_then(|vm| mark::owner(&vm, &vcenter.settings.stack));
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {

@@ -1,4 +1,4 @@
-//! Decides what to do for a console request. Pure functions without a client or clock.
+//! Decides what to do for a console request. The functions use neither a client nor a clock.
 
 use std::time::Duration;
 

@@ -70,8 +70,8 @@ fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
     found
 }
 
-/// Checks that each pool has enough unreserved memory for the largest guaranteed class, and that the class sizes are
-/// possible.
+/// Checks that each pool has enough unreserved memory for the largest guaranteed class, and that vSphere and the hosts support
+/// the class sizes.
 async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
     let read = async {
         let bindings = HEADROOM.read(BINDINGS, site.bindings.as_ref())?;

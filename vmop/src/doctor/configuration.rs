@@ -12,7 +12,7 @@ use crate::vcenter::GuestNetwork;
 use crate::vcenter::guest_network::NETWORK_CONFIG_MAP;
 use crate::vcenter::settings::{ConfigData, ConfigProblem, Settings};
 
-/// Reads the configuration as the program does. Returns `None` for the settings if the configuration can't be used.
+/// Reads the configuration like the VM operator. Returns `None` for the settings if the configuration can't be used.
 pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<Diagnosis>) {
     let map =
         match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(PROVIDER_CONFIGURATION).await {
@@ -48,7 +48,7 @@ pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<D
     }
 }
 
-/// Checks the guests' network settings for invalid values, which guests don't get.
+/// Checks the guests' network settings for invalid values, which the VM operator doesn't pass to guests.
 async fn network_config(client: &Client, namespace: &str) -> Option<Diagnosis> {
     let map = Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(NETWORK_CONFIG_MAP).await;
     match map {

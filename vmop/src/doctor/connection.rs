@@ -12,13 +12,13 @@ use crate::vcenter::settings::{Settings, Trust};
 
 /// The remaining certificate lifetime below which there is a warning.
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// The clock differences above which there is a warning and an error. New clusters' certificates and vCenter's tokens fail if
-/// clocks differ too much.
+/// The clock differences above which there is a warning (first) and an error (second). New clusters' certificates and vCenter's
+/// tokens fail if clocks differ too much.
 const SKEW: (SignedDuration, SignedDuration) = (SignedDuration::from_secs(10), SignedDuration::from_mins(5));
 /// The oldest supported vCenter version (major, minor).
 const OLDEST: (u32, u32) = (7, 0);
 
-/// Connects as the program does. The client is `None` if the connection fails.
+/// Connects like the VM operator. The client is `None` if the connection fails.
 pub async fn check(
     settings: &Settings,
     ca: Option<&str>,
@@ -76,7 +76,7 @@ pub async fn check(
     }
 }
 
-/// Returns the certificate verification method. `ca` replaces a CA file that may exist only in the program's container. The
+/// Returns the certificate verification method. `ca` replaces a CA file that may exist only in the VM operator's container. The
 /// error contains a finding and its remedy.
 fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (String, String)> {
     Ok(match &settings.trust {

@@ -37,7 +37,7 @@ const LONGEST_READING: Duration = Duration::from_mins(5);
 pub struct Options {
     /// The VM operator's namespace, which contains its configuration.
     pub namespace: String,
-    /// A CA bundle (PEM) that replaces the configured `CAFilePath`, which may exist only in the program's container.
+    /// A CA bundle (PEM) that replaces the configured `CAFilePath`, which may exist only in the VM operator's container.
     pub ca: Option<String>,
     /// Records vCenter's requests and responses. Off by default.
     pub recorder: Recorder,
@@ -51,7 +51,8 @@ pub struct Account {
     pub password: Secret,
 }
 
-/// Connects to the configured vCenter as the program does, or with another account. Returns the findings if that fails.
+/// Connects to the configured vCenter like the VM operator, but with `account` if one is given. Returns the findings if that
+/// fails.
 pub async fn connect(
     client: &Client,
     options: &Options,
@@ -66,7 +67,7 @@ pub async fn connect(
     vcenter.ok_or(found)
 }
 
-/// Connects to the configured vCenter as the program does, and returns the settings, the client and the VM folders. Returns
+/// Connects to the configured vCenter like the VM operator, and returns the settings, the client and the VM folders. Returns
 /// `None` if the configuration is missing or can't be used. The error is a message.
 pub(crate) async fn connect_to_site(
     client: &Client,
@@ -121,7 +122,8 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
     found
 }
 
-/// Reads the inventory of the folders as the program does, so that a recording contains the property stream too.
+/// Reads the VMs in the folders like the VM operator's inventory, so that a recording also contains the stream of property
+/// updates.
 async fn read_inventory(vcenter: &VCenter, folders: Vec<MoRef>) {
     let inventory = Inventory::start(vcenter.clone(), folders, inventory::Options::default());
     drop(tokio::time::timeout(LONGEST_READING, inventory.wait_until_complete()).await);

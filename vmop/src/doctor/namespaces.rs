@@ -1,4 +1,4 @@
-//! Checks the namespaces that have a placement for VMs: VM classes, and free quota.
+//! Checks that namespaces with a placement for VMs have VM classes and free quota.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -20,7 +20,7 @@ pub struct NewSite {
     pub configuration: ProviderConfiguration,
     /// The credentials Secret's data.
     pub credentials: BTreeMap<String, Vec<u8>>,
-    /// The namespaces' folders and resource pools, each with its user, such as `namespace dev`.
+    /// The namespaces' folders and resource pools, each with a description of its first user, such as `namespace dev`.
     pub places: BTreeMap<MoRef, String>,
     /// The site's StorageClasses.
     pub storage_classes: Vec<StorageClass>,

@@ -1,4 +1,4 @@
-//! Checks that the user has the privileges that the VM operator needs on each object.
+//! Checks that the vCenter user has the privileges that the VM operator needs on each object.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

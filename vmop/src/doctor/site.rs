@@ -19,7 +19,7 @@ use crate::vcenter::Placement;
 use crate::vcenter::settings::Settings;
 use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
 
-/// The prefix in the description of a placement's user if that user is a namespace.
+/// The beginning of a placement's description if a namespace uses the placement. The namespace's name follows.
 const NAMESPACE: &str = "namespace ";
 
 /// The property path of a host's CPU threads.
@@ -156,7 +156,8 @@ pub fn name(object: &ObjectContent) -> String {
     format!("{name} ({})", object.obj.id())
 }
 
-/// Returns the finding for an object that a user refers to and that can't be read.
+/// Returns the finding for an object that can't be read. `user` describes the namespace or the setting that refers to the
+/// object.
 pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) -> Diagnosis {
     if matches!(error.kind(), Kind::NotFound { .. }) {
         let remedy = "Correct the MoID (layercake site discover and govc find -I show MoIDs), and give the user System.Read there";
@@ -168,8 +169,8 @@ pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) 
     PLACEMENT.error(format!("{object}, named by {user}: {error}"), error.advice())
 }
 
-/// Returns the placements for VMs, each with a description of its user: a namespace (through annotations or zones) or the
-/// provider configuration.
+/// Returns the placements for VMs. The string describes who uses the placement: a namespace (through annotations or zones) or
+/// the provider configuration.
 async fn users(kube: &Client, settings: &Settings) -> Result<Vec<(String, Placement)>, Diagnosis> {
     let namespaces: Vec<Namespace> = PLACEMENT.read("Namespaces", list_all(kube).await)?;
     let zones: Vec<Zone> = PLACEMENT.read("Zones", list_served(kube).await)?;

@@ -12,7 +12,7 @@ use super::site::{Site, list_all};
 use crate::vcenter::storage::PolicyName;
 use crate::virtualmachine::storage::class::policy_of;
 
-/// The vSphere CSI provisioner. Its classes refer to storage policies.
+/// The vSphere CSI provisioner. StorageClasses with this provisioner refer to storage policies.
 const CSI: &str = "csi.vsphere.vmware.com";
 /// The free space on a datastore, in bytes, below which there is a warning.
 const LITTLE: u64 = 20 << 30;

@@ -21,7 +21,7 @@ use crate::vcenter::mark;
 /// The label on images from this controller: their library's UUID.
 pub const LIBRARY_LABEL: &str = "vmoperator.vmware.com/content-library";
 const OUR_LABELS: [&str; 3] = [LIBRARY_LABEL, label::RELEASE_LIBRARY, label::PUBLISH_REQUEST];
-/// The label value for an invalid request UID.
+/// The label value for an invalid publish request UID.
 const UNKNOWN_REQUEST: &str = "unknown";
 /// The prefix of OVF properties that contain release data. They become annotations.
 const SYSTEM_PREFIX: &str = "vmware-system.";

@@ -26,7 +26,7 @@ pub async fn look_up(
     Ok(Some(judge(host, &namespace, &vcenter.settings.stack, &records)))
 }
 
-/// Returns the use of an endpoint, for users in the namespace. These users learn only the names of their own namespace's VMs.
+/// Describes the use of an endpoint to users in `namespace`. They learn only the names of VMs in their own namespace.
 fn judge(host: &str, namespace: &str, stack: &str, records: &[EndpointRecord]) -> ControlPlaneEndpointStatus {
     let user = records.iter().find(|record| record.has_host(host)).map(|record| {
         if record.stack != stack {

@@ -27,7 +27,7 @@ pub struct Slot {
     pub group: String,
 }
 
-/// The annotation's content.
+/// The content of a policy's ledger annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
@@ -98,12 +98,12 @@ impl Ledger {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Returns the slot's module id.
+    /// Returns the recorded module id for the slot.
     pub fn module(&self, slot: &Slot) -> Option<&String> {
         self.modules.get(&slot.cluster)?.get(&slot.group)
     }
 
-    /// Records a slot's module.
+    /// Records the module id for the slot.
     pub fn enter(&mut self, slot: Slot, id: String) {
         self.modules.entry(slot.cluster).or_default().insert(slot.group, id);
     }
@@ -179,7 +179,8 @@ impl Child {
     }
 }
 
-/// Hashes a module id, so that the annotation doesn't disclose other modules' ids, with which anyone could change them.
+/// Hashes a module id, because anyone who knows an id can change the module: the annotation must not disclose the ids of other
+/// owners' modules.
 fn hashed(id: &str) -> String {
     format!("{:016x}", stable_hash([id]))
 }

@@ -1,4 +1,4 @@
-//! The storage for ledgers: policy annotations.
+//! Stores a policy's ledger in an annotation on the policy.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use serde_json::json;
 use crate::policy::context::Context;
 use crate::policy::ledger::{ANNOTATION, Ledger};
 
-/// The storage for one ledger.
+/// The store for the ledger of one policy. Tests implement it in memory.
 pub trait LedgerStore {
     async fn write(&mut self, ledger: &Ledger) -> kube::Result<()>;
 
-    /// Returns the ids in all other ledgers.
+    /// Returns the object ids in all other policies' ledgers.
     fn others(&self) -> BTreeSet<String>;
 }
 
-/// The ledger storage in a policy's annotation.
+/// Stores the ledger in the policy's annotation.
 pub struct Annotation<'a> {
     policy: VirtualMachineSetResourcePolicy,
     ctx: &'a Context,
 }
 
 impl<'a> Annotation<'a> {
-    /// Creates the storage for the ledger of this cached `policy`.
+    /// Creates the store for the ledger of this cached `policy`.
     pub fn new(policy: &VirtualMachineSetResourcePolicy, ctx: &'a Context) -> Self {
         Self { policy: policy.clone(), ctx }
     }

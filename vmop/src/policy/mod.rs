@@ -170,8 +170,8 @@ impl Reconcile for Context {
     }
 }
 
-/// Returns true if the policy exists in the API server with the same deletion state as in the cache. The API server is
-/// asked before objects are created or destroyed, but not while the policy is known to be realized.
+/// Returns true if the policy exists in the API server with the same deletion state as in the cache. Doesn't call the API
+/// server if the policy is known to be realized and isn't being deleted.
 async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<bool, Error> {
     let deleted = policy.metadata.deletion_timestamp.is_some();
     let key = key(policy.metadata.namespace.as_deref(), &policy.name_any());

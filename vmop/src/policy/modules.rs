@@ -11,7 +11,7 @@ use crate::policy::ledger::{Ledger, Slot};
 use crate::policy::ledger_store::LedgerStore;
 use crate::vcenter::VCenter;
 
-/// Returns the policy's groups in the clusters that support modules. Standalone hosts don't support modules.
+/// Returns the slots that the policy needs: one for each of its groups in each cluster. Standalone hosts don't support modules.
 pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRef>) -> BTreeSet<Slot> {
     let groups = policy.spec.cluster_modules.iter().map(|module| &module.group_name);
     let slots = groups.flat_map(|group| {
@@ -23,7 +23,7 @@ pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRe
 
 const CLUSTER: &str = "ClusterComputeResource";
 
-/// Creates the missing modules. Returns all module ids by cluster and group.
+/// Creates the missing modules and records them. Returns all module ids by cluster and group.
 pub async fn create_missing(
     wanted: &BTreeSet<Slot>,
     mut ledger: Ledger,

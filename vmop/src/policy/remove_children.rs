@@ -66,7 +66,8 @@ enum Named {
     AsRemoved,
 }
 
-/// Returns the child under any name, if it is still in its parent, and the kind of name that it has.
+/// Looks for the child in its parent, under its own name, its name for removal or a new name from an administrator. Returns the
+/// child and the kind of its name, or `None` if it isn't there.
 async fn find(child: &Child, vcenter: &VCenter) -> Result<Option<(MoRef, Named)>, VcenterError> {
     let parent = child.parent();
     let at = async |name: &str| match vcenter.client.find_child(&parent, name).await {
@@ -118,8 +119,8 @@ async fn remove_folder(
     free.map(drop)
 }
 
-/// Returns true if the folder or pool is empty. Fails if it contains VMs of the policy or its namespace, or VMs whose owner is
-/// unknown.
+/// Returns true if the folder or pool is empty, and false if it contains only objects of others. Fails if it contains VMs of
+/// the policy or its namespace, or VMs whose owner is unknown.
 async fn is_free(
     child: &Child,
     moref: &MoRef,
@@ -146,7 +147,7 @@ fn is_unknown(object: &MoRef, vcenter: &VCenter) -> bool {
     object.kind() == "VirtualMachine" && vcenter.inventory.vm(object) == Presence::Absent
 }
 
-/// Returns a name that shows that the folder is being removed, and that clients don't look up.
+/// Returns the name for a folder during its removal. Clients don't look up this name.
 fn removed_name(child: &Child, folder: &MoRef) -> String {
     api::names::joined(&child.name, &format!(".deleted-{}", folder.id()), LONGEST_NAME)
 }

@@ -59,7 +59,7 @@ pub enum ProbeResult {
     NoAnswer(String),
 }
 
-/// An object with a probe.
+/// An object with a probe, as the key for the probe's target and result.
 pub trait Probed: Clone + Eq + Hash + Send + 'static {
     /// Returns the namespace whose connection share the probe uses.
     fn namespace(&self) -> &str;
@@ -98,7 +98,7 @@ struct Probe {
 }
 
 impl<K: Probed> Prober<K> {
-    /// Returns a prober without targets, and a receiver for each object whose result changes.
+    /// Returns a prober without targets, and a receiver that yields an object each time its result changes.
     pub fn new(maps: Vec<AddressMap>) -> (Self, mpsc::UnboundedReceiver<K>) {
         Self::with(maps, connect)
     }
@@ -121,7 +121,7 @@ impl<K: Probed> Prober<K> {
         share
     }
 
-    /// Starts, changes or stops the object's probe.
+    /// Starts or changes the object's probe, or stops it if `target` is `None`.
     pub fn set_target(&self, object: &K, target: Option<Target>) {
         let mut probes = self.probes.lock();
         let Some(target) = target else {
@@ -211,10 +211,10 @@ async fn attempt(connecting: BoxFuture<'static, io::Result<()>>, limit: Duration
     }
 }
 
-/// Returns the new result and the delay until the next probe.
+/// Returns the new result and the delay until the next probe. `failures` is the number of failed probes in a row.
 ///
-/// A target that accepted connections must fail twice in a row, so that a single lost packet doesn't take the node out
-/// of service.
+/// A target that accepted connections must fail twice in a row, so that a single lost packet doesn't take the node out of
+/// service.
 fn judged(
     old: &ProbeResult,
     result: Result<(), Failure>,

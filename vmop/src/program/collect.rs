@@ -55,7 +55,7 @@ fn content(image: &VirtualMachineImage) -> Option<(String, String)> {
     Some((image.spec.image_id.clone(), status.content_version.clone()?))
 }
 
-/// Returns true if the image has that content, or may have it because its version isn't known.
+/// Returns true if the image has this content version, or may have it because its version isn't known.
 fn needs(image: &VirtualMachineImage, item: &str, content: &str) -> bool {
     let version = image.status.as_ref().and_then(|status| status.content_version.as_deref());
     image.spec.image_id == item && version.is_none_or(|version| version == content)

@@ -90,13 +90,13 @@ fn both<T>(one: impl Stream<Item = T>, other: impl Stream<Item = T>) -> impl Str
     stream::select(one, other)
 }
 
-/// Returns the callback that enqueues the VirtualMachines that use an image.
+/// Returns the callback that enqueues the VirtualMachines that use the named image.
 fn enqueue_waiting(caches: &Caches, vms: &Enqueue<api::vmop::VirtualMachine>) -> templates::OnChange {
     let (by_image, vms) = (caches.vms_by_image.clone(), vms.clone());
     Arc::new(move |image: &str| by_image.refs(image).into_iter().for_each(|vm| vms.enqueue(vm)))
 }
 
-/// Returns the function that returns true if a VirtualMachine in a namespace needs an image and isn't created yet.
+/// Returns the function that checks if a VirtualMachine in a namespace needs an image and isn't created yet.
 fn is_waiting(caches: &Caches) -> templates::IsWanted {
     let (by_image, vms) = (caches.vms_by_image.clone(), caches.vms.clone());
     Arc::new(move |namespace: &str, image: &str| {

@@ -1,4 +1,5 @@
-//! Enqueues objects for events in vCenter, and all objects when the connection state changes.
+//! Enqueues the VirtualMachines of changed VMs in vCenter, and all VirtualMachines and policies when the connection state
+//! changes.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::orphans::Orphans;
 use crate::program::parts::Parts;
 use crate::vcenter::{ConnectionState, VCenter, mark};
 
-/// Relays vCenter's events until dropped.
+/// Relays vCenter's events and connection state changes until dropped.
 pub async fn relay(parts: Parts, orphans: Orphans) {
     parts.caches.vms.complete().await;
     parts.caches.shared.policies.complete().await;
@@ -39,7 +40,7 @@ pub async fn relay(parts: Parts, orphans: Orphans) {
     }
 }
 
-/// Enqueues a changed VM's object, or all objects when the inventory is complete (again).
+/// Enqueues the VirtualMachine of each changed VM, or all VirtualMachines when the inventory is complete (again).
 async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
     let mut changes = vcenter.inventory.subscribe();
     // If the inventory completes again, a new session read it, and events in between may be missing.

@@ -60,7 +60,7 @@ where
         .watches(&caches.images, to(&caches.vms_by_image, name))
         .watches_optional(&caches.source_bindings, to(&by_namespace, namespace))
         .watches_optional(&caches.sources, to(&by_namespace, bound_namespaces))
-        // A policy enqueues its VirtualMachines itself when it is realized.
+        // The policy controller enqueues the VirtualMachines of a policy after it has realized the policy.
         .watches_changes(
             &caches.shared.policies,
             when_it_comes_or_goes(to(&caches.vms_by_policy, namespaced_name)),

@@ -40,7 +40,7 @@ const QUEUE: Duration = Duration::from_hours(24);
 /// The retry interval for changes that aren't watched, such as the end of an upload that another process began.
 const UNWATCHED: Duration = Duration::from_secs(15);
 
-/// The context for request reconciles.
+/// The context for VirtualMachinePublishRequest reconciles.
 pub struct Context {
     api: Api,
     events: Events,
@@ -50,7 +50,7 @@ pub struct Context {
     library_syncs: Arc<SyncRequests>,
 }
 
-/// Reconciles requests until the program ends. `library_syncs` triggers image syncs after uploads.
+/// Reconciles VirtualMachinePublishRequests until the program ends. `library_syncs` triggers image syncs after uploads.
 pub fn run(
     runtime: &Runtime,
     caches: &Caches,

@@ -1,4 +1,4 @@
-//! Computes the next step and the status of a publish request. Pure functions without a client or clock.
+//! Computes the next step and the status of a publish request. The functions use neither a client nor a clock.
 
 use api::conditions::{Condition, ERROR, INFO, READY, vmop::publish as known};
 use api::vmop::{
@@ -93,7 +93,7 @@ pub fn made_by(request: &VirtualMachinePublishRequest, description: &str) -> boo
     publish_request(description).is_some_and(|uid| Some(uid) == request.uid().as_deref())
 }
 
-/// Returns the next step.
+/// Returns the next step that the facts allow.
 pub fn step(request: &VirtualMachinePublishRequest, facts: &Facts) -> PublishStep {
     let Facts { source, target, item, image } = facts;
     match (source, target, item) {

@@ -169,7 +169,8 @@ fn source_is_writable(source: &ContentSource) -> Result<(), Unfit> {
     Err(Unfit { reason: reason::TARGET_CONTENT_LIBRARY_NOT_WRITABLE, message })
 }
 
-/// Checks that the library exists in vCenter and is local, so that it can be written to.
+/// Checks that the library exists in vCenter and is local, so that it can be written to, and returns its id. The inner error
+/// says why VMs can't be published there.
 async fn writable(id: String, name: &str, vcenter: &VCenter) -> Result<Result<String, Unfit>, Error> {
     match vcenter.client.library(&id).await {
         Ok(library) => Ok(fit(&library, name)),

@@ -26,7 +26,7 @@ use crate::error;
 use crate::error::OwnError;
 use crate::pause;
 
-/// The context for service reconciles.
+/// The context for VirtualMachineService reconciles.
 pub struct Context {
     /// The API client with this controller's field manager.
     pub api: Api,
@@ -39,7 +39,7 @@ pub struct Context {
     pub vms_by_label: Index<VirtualMachine>,
 }
 
-/// The reasons why a service reconcile fails.
+/// The reasons why a VirtualMachineService reconcile fails.
 pub type Error = error::Error<Invalid>;
 
 /// The service can't be created as specified. The user must act.
@@ -61,7 +61,7 @@ impl OwnError for Invalid {
     const PROVIDER_RETRY: Option<Duration> = None;
 }
 
-/// Reconciles services until the program ends.
+/// Reconciles VirtualMachineServices until the program ends.
 pub fn run(runtime: &Runtime, caches: &Caches) -> impl Future<Output = ()> + use<> {
     let client = || runtime.client.clone();
     let (label, value) = plan::MANAGED_BY;

@@ -18,15 +18,15 @@ use kit::controller::controller_in_group;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-/// The EndpointSlice label for the managing controller.
+/// The EndpointSlice label (key and value) that identifies the managing controller.
 pub const MANAGED_BY: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "vmoperator.vmware.com");
 /// The EndpointSlice label for its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The annotation for the Service's external traffic policy. `Local` preserves the client's address.
 const TRAFFIC_POLICY: &str = "virtualmachineservice.vmoperator.vmware.com/service.externalTrafficPolicy";
-/// The annotation for the VM port of the load balancer's health check.
+/// The annotation for the VM port to which the load balancer's health check connects.
 const HEALTH_CHECK_PORT: &str = "virtualmachineservice.vmoperator.vmware.com/service.healthCheckNodePort";
-/// The annotation from which the NSX load balancer reads the same port.
+/// The annotation from which the NSX load balancer reads the health check port.
 const NSX_HEALTH_CHECK_PORT: &str = "ncp/healthCheckNodePort";
 /// The label and value that make kube-proxy leave a Service to NSX.
 const SERVICE_PROXY: (&str, &str) = ("service.kubernetes.io/service-proxy-name", "nsx-t");

@@ -1,4 +1,4 @@
-//! The known and requested templates.
+//! The cache of the known and requested golden templates.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -14,7 +14,7 @@ use crate::vcenter::{Problem, VCenter};
 /// The callback that receives an image's name when a template of the image is ready or can't be deployed.
 pub type OnChange = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Returns true if a VM in the namespace waits for a template of the image. Arguments: namespace, image.
+/// The callback that returns true if a VM in the namespace waits for a template of the image. Arguments: namespace, image name.
 pub type IsWanted = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// A template that is ready to be cloned.
@@ -95,8 +95,8 @@ impl TemplateCache {
         state.filter(|state| !state.is_gone(vcenter)).cloned().unwrap_or(TemplateState::Deploying)
     }
 
-    /// Requests the template for `namespace` unless it is ready. If the template was already requested, its deployment uses the
-    /// turn of whichever requesting namespace gets one first.
+    /// Requests the template for `namespace` unless it is ready. Namespaces that request the same template share one
+    /// deployment, which begins when the first of them gets a turn.
     pub fn request(&self, vcenter: &Arc<VCenter>, key: &TemplateKey, namespace: &str) {
         let mut known = self.known.lock();
         if !known.is_of(vcenter) {
@@ -123,8 +123,8 @@ impl TemplateCache {
         self.known.lock().states.retain(|_, state| !ready(state));
     }
 
-    /// Forgets a template that couldn't be deployed if no VM in the requesting namespaces waits for it. Returns true if it was
-    /// forgotten.
+    /// Forgets a template whose deployment failed, unless a VM in a requesting namespace still waits for it. Returns true if
+    /// the template was forgotten.
     ///
     /// This doesn't race with a new VM: the VM cache contains the VM before the VM requests the template, and a request for a
     /// forgotten template starts a new deployment.

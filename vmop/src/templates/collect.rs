@@ -19,8 +19,8 @@ pub const COLLECT_DELAY: Duration = Duration::from_mins(10);
 /// The number of VMs whose disks are read in one call.
 const BATCH: usize = 100;
 
-/// Destroys this stack's templates whose content isn't `needed` and on which disks don't depend, and returns their names.
-/// `needed` receives a library item's id and a content version.
+/// Destroys this stack's unused templates, and returns their names. `needed` receives a library item's id and a content
+/// version, and returns true if templates with this content must be kept.
 pub async fn collect(
     templates: &TemplateCache,
     vcenter: &VCenter,
@@ -63,7 +63,7 @@ fn idle(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Arc<Vm>> 
     all.iter().filter(|vm| needless(vm) && !bases.contains(vm.name.as_str())).cloned().collect()
 }
 
-/// Returns the names of this stack's templates whose content isn't `needed` and that aren't a known VM's base.
+/// Returns the names of this stack's templates whose content isn't `needed` and which a known VM doesn't record as its base.
 pub fn unused(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<String> {
     idle(vcenter, needed).iter().map(|template| template.name.clone()).collect()
 }
@@ -111,7 +111,7 @@ fn undecidable(object: &MoRef) -> Error {
     Error::new("RetrievePropertiesEx", Kind::InvalidState).on(object)
 }
 
-/// Returns true if vCenter runs a task on the template, such as a clone.
+/// Returns true if vCenter is running a task on the template, such as a clone.
 async fn busy(vcenter: &VCenter, template: &MoRef) -> Result<bool, Error> {
     let tasks = vcenter.client.retrieve_members(template, "recentTask", "Task", &["info.state"]).await?;
     Ok(tasks.iter().any(|task| matches!(task.get("info.state").as_str(), Some("running" | "queued"))))

@@ -156,7 +156,7 @@ pub fn devices() -> Devices {
     }
 }
 
-/// Returns needs that are all met.
+/// Returns the needs of a VM to be created, all of them met.
 pub fn needs() -> Needs {
     let template = Template {
         moref: MoRef::vm("vm-7"),
@@ -219,7 +219,7 @@ pub fn facts_of_creation(needs: Needs) -> Facts {
     Facts { creation: Some(Box::new(creation)), ..facts(Found::Absent) }
 }
 
-/// Returns [`virtual_machine`]'s running VM in vCenter, with our mark.
+/// Returns [`virtual_machine`]'s running VM in vCenter, with its mark.
 pub fn vsphere_vm() -> Vm {
     let facts = facts(Found::Absent);
     let mut vm = unmarked_vm("vm-8", "cp-0");

@@ -203,7 +203,7 @@ pub async fn names(sim: &Sim) -> Vec<String> {
     names
 }
 
-/// Carries out a plan and returns the VM.
+/// Carries out the clone plan and returns the VM.
 pub async fn clone_vm(plan: &ClonePlan, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {
     clone_or_adopt(Box::new(plan.clone()), None, facts, vcenter).await
 }

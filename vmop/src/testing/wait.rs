@@ -1,4 +1,4 @@
-//! Waits for conditions without a future of their own.
+//! Waits for conditions that tests can only poll.
 
 use support::wait::within;
 

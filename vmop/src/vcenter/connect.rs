@@ -21,11 +21,12 @@ use crate::vcenter::provider::{ConnectionState, Provider};
 use crate::vcenter::settings::{CredentialsSecret, Settings, Trust};
 use crate::vcenter::settings_watch::{KnownSettings, follow_object, follow_settings};
 
-/// The backoff after a rejected login. It is slow because vCenter locks an account after a few wrong passwords.
+/// The first and the longest delay after a rejected login. They are long because vCenter locks an account after a few wrong
+/// passwords.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_mins(5));
 const UNREACHABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// Returns the folders that the inventory covers from the start of a connection.
+/// The callback that returns the folders that the inventory covers from the start of a connection.
 pub type Folders = Arc<dyn Fn() -> Vec<MoRef> + Send + Sync>;
 
 /// The event reason on a Secret whose credentials vCenter rejects.
@@ -34,7 +35,7 @@ const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
 /// The event reason on a ConfigMap with invalid network settings.
 const NETWORK_CONFIG_INVALID: &str = "NetworkConfigInvalid";
 
-/// The program that uses the connection.
+/// The parts of the program that the connection uses.
 pub struct Program {
     /// The client to read the configuration.
     pub client: Client,
@@ -42,7 +43,7 @@ pub struct Program {
     pub namespace: String,
     /// The metrics for vCenter calls.
     pub metrics: Metrics,
-    /// Checked right before each call that changes something.
+    /// The age of this replica's lease, which is checked right before each call that changes something.
     pub tenure: Tenure,
     /// The recorder for events about the configuration.
     pub events: Events,
@@ -86,8 +87,7 @@ pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
     tokio::join!(networking, reading, connecting);
 }
 
-/// Follows the network settings for all guests. Emits an event on the ConfigMap that names the invalid values, which
-/// guests don't get.
+/// Follows the network settings for all guests. Guests don't get invalid values; an event on the ConfigMap names these values.
 async fn follow_network(program: &Program, provider: &Provider) {
     let mut maps = follow_object::<ConfigMap>(&program.client, &program.namespace, NETWORK_CONFIG_MAP);
     while let Some(map) = maps.next().await {

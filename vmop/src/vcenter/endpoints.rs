@@ -1,6 +1,6 @@
-//! Control plane endpoints that VMs record in their ExtraConfig, where root in a guest can't write. Management clusters that
-//! share a vCenter read these records to learn which addresses and virtual routers are in use, including the ones that
-//! powered-off VMs use.
+//! Control plane endpoints in the ExtraConfig of VMs, in keys that root in a guest can't write. Management clusters that share
+//! a vCenter read these records to learn which addresses and virtual routers are in use, including the ones that powered-off
+//! VMs use.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::vcenter::mark::{OWNER, STACK};
 
 /// The ExtraConfig key for the host of the cluster's endpoint, on control plane VMs.
 const ENDPOINT: &str = "vmservice.controlPlaneEndpoint";
-/// The ExtraConfig key for the VRRP virtual router id that holds the address, on control plane VMs.
+/// The ExtraConfig key for the id of the VRRP virtual router that owns the endpoint's address, on control plane VMs.
 const VIRTUAL_ROUTER: &str = "vmservice.virtualRouterID";
 
 /// Returns the ExtraConfig entries that record a control plane VM's endpoint. The entries are blank for other VMs, because
@@ -51,7 +51,8 @@ impl EndpointRecord {
         self.host == host || address(host).is_some_and(|wanted| address(&self.host) == Some(wanted))
     }
 
-    /// Returns the VM's record. Templates don't have one, because they never hold an address.
+    /// Returns the VM's record, or `None` if it doesn't have one. Records on templates are ignored, because a template never
+    /// uses an address.
     fn read(vm: &ObjectContent) -> Option<Self> {
         let entry = |key: &str| vm.get(&path(key)).get("value").as_str().unwrap_or_default().to_owned();
         let (host, is_template) = (entry(ENDPOINT), vm.get("config.template").as_bool() == Some(true));
@@ -88,7 +89,7 @@ fn path(key: &str) -> String {
     format!("config.extraConfig[\"{key}\"]")
 }
 
-/// Serializes reads of all endpoints, and shares the results between callers.
+/// Reads all endpoints, at most once at a time, and shares each result between callers.
 #[derive(Default)]
 pub struct EndpointReads(Mutex<Option<(Instant, Arc<Vec<EndpointRecord>>)>>);
 

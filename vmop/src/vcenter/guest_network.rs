@@ -23,7 +23,7 @@ pub struct GuestNetwork {
 }
 
 impl GuestNetwork {
-    /// Parses the ConfigMap's data. Also returns a problem for each invalid value, which guests don't get.
+    /// Parses the ConfigMap's data. Also returns a problem for each invalid value. Guests don't get invalid values.
     pub fn from_data(data: Option<&BTreeMap<String, String>>) -> (Self, Vec<String>) {
         let (mut network, mut problems) = (Self::default(), Vec::new());
         for (key, value) in data.into_iter().flatten() {

@@ -82,7 +82,8 @@ impl VCenter {
         Ok(hosts.iter().filter_map(|host| host.threads).max())
     }
 
-    /// Returns the name of the VM's host, or its MoID if the name can't be read.
+    /// Returns the name of the VM's host, or the host's MoID if the name can't be read. Returns `None` if the VM's host isn't
+    /// known.
     pub async fn host_name(&self, vm: &Vm) -> Option<String> {
         let host = vm.host.as_ref()?;
         let known = |hosts: &[Host]| hosts.iter().any(|known| known.moref == *host);

@@ -1,7 +1,7 @@
 //! Marks that distinguish this installation's VMs from others.
 //!
-//! A VM is adopted, changed or destroyed only if it has its object's mark. Names and UUIDs can be claimed by anyone who
-//! writes a manifest, but only the operator writes marks in vCenter.
+//! A VM is adopted, changed or destroyed only if it has the mark of its VirtualMachine. Names and UUIDs can be claimed by
+//! anyone who writes a manifest, but only the operator writes marks in vCenter.
 
 use api::vmop::VirtualMachine;
 use kube::runtime::reflector::ObjectRef;
@@ -11,18 +11,18 @@ use vsphere::{ManagedBy, Vm};
 const EXTENSION: &str = "com.vmware.vcenter.wcp";
 /// The managed entity type within the extension, as vm-operator sets it.
 const KIND: &str = "VirtualMachine";
-/// The ExtraConfig key for the VM's object (`namespace/name`).
+/// The ExtraConfig key for the VM's VirtualMachine (`namespace/name`).
 pub(super) const OWNER: &str = "vmservice.namespacedName";
 /// The ExtraConfig key for the id of the stack that created the VM. The id is set in the provider configuration, or generated.
 pub(super) const STACK: &str = "vmservice.stackID";
 /// The ExtraConfig key for the golden template that the VM's disks can depend on.
 pub const BASE: &str = "layercake.base";
-/// The prefix of an item description's first line. The request's UID follows, as vm-operator writes it.
+/// The text that begins the description of a published library item. The request's UID follows it, as in vm-operator.
 pub const PUBLISHED_BY: &str = "virtualmachinepublishrequest.vmoperator.vmware.com: ";
 /// The ExtraConfig key on a golden template for its library item and content version.
 const TEMPLATE: &str = "layercake.template";
 
-/// The mark on an object's VM.
+/// The mark on the VM of a VirtualMachine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     owner: String,
@@ -35,7 +35,7 @@ impl Mark {
         Self { owner: format!("{namespace}/{name}"), stack: stack.to_owned() }
     }
 
-    /// Returns the ExtraConfig entries. The template's own mark is blanked, because clones inherit it.
+    /// Returns the ExtraConfig entries for the mark. The template's own mark is blanked, because clones inherit it.
     pub fn extra_config(&self) -> [(String, String); 3] {
         [(OWNER, self.owner.as_str()), (STACK, self.stack.as_str()), (TEMPLATE, "")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -46,8 +46,8 @@ impl Mark {
         entry(vm, OWNER) == self.owner && entry(vm, STACK) == self.stack && not_anothers(vm)
     }
 
-    /// Logs the VM that holds an identity or name that this VM needs. Returns the holder's description if the holder belongs to
-    /// the same namespace in this installation, because users may not see other namespaces' VMs.
+    /// Logs that `vm` has the identity or name that this mark's VM needs. Returns a description of `vm` if it belongs to the
+    /// same namespace in this installation. Otherwise returns `None`, because users may not see other namespaces' VMs.
     pub fn describe_holder(&self, vm: &Vm) -> Option<String> {
         let described = described(vm);
         tracing::warn!(
@@ -61,7 +61,7 @@ impl Mark {
     }
 }
 
-/// Returns the object that `vm` belongs to, if this stack created the VM and another extension doesn't manage it.
+/// Returns the VirtualMachine that `vm` belongs to, if this stack created the VM and another extension doesn't manage it.
 pub fn owner(vm: &Vm, stack: &str) -> Option<ObjectRef<VirtualMachine>> {
     if entry(vm, STACK) != stack || !not_anothers(vm) {
         return None;

@@ -31,8 +31,8 @@ impl<K, V> Default for Fresh<K, V> {
 }
 
 impl<K: Eq + Hash, V> Fresh<K, V> {
-    /// Returns the cached value. Reads it again if it is older than [`HOLDS`], or if it isn't `enough` and older than
-    /// [`AGAIN`].
+    /// Returns the cached value. Reads the value again if it is older than [`HOLDS`], or if `enough` returns false for it and
+    /// it is older than [`AGAIN`].
     pub async fn get(
         &self,
         key: K,

@@ -33,7 +33,7 @@ pub struct RealizedPolicies(Mutex<HashMap<String, Entry>>);
 
 struct Entry {
     realized: Vec<RealizedPolicy>,
-    /// True if vCenter may have been restored from a backup since then.
+    /// True if vCenter may have been restored from a backup since the policy was realized.
     doubted: bool,
 }
 
@@ -53,7 +53,7 @@ impl RealizedPolicies {
         self.0.lock().values_mut().for_each(|entry| entry.doubted = true);
     }
 
-    /// Returns the policy's realization in that namespace folder and pool.
+    /// Returns the policy's realization in that namespace folder and pool, if there is one.
     pub fn at(&self, key: &str, namespace_placement: &Placement) -> Option<RealizedPolicy> {
         self.0
             .lock()

@@ -45,7 +45,7 @@ impl NetworkProvider {
         })
     }
 
-    /// Returns true if an object is requested for each NIC.
+    /// Returns true if the network provider needs an object for each NIC.
     pub fn has_objects(self) -> bool {
         self != Self::Named
     }
@@ -54,12 +54,12 @@ impl NetworkProvider {
 /// The VM state in which linked disks are promoted to independent disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromoteDisks {
-    /// Never.
+    /// Linked disks aren't promoted.
     #[default]
     Disabled,
-    /// While the VM runs.
+    /// Linked disks are promoted while the VM is running.
     Online,
-    /// While the VM is powered off.
+    /// Linked disks are promoted while the VM is powered off.
     Offline,
 }
 
@@ -150,8 +150,8 @@ pub enum ConfigProblem {
     /// A key's value is invalid. Contains the namespace, the key, its value and a description of valid values.
     #[error("ConfigMap {0}/{PROVIDER_CONFIGURATION}: {1} is {2:?}, which is not {3}")]
     BadKey(String, &'static str, String, &'static str),
-    /// The configuration both verifies and doesn't verify the certificate. Contains the namespace and the key that requires
-    /// verification.
+    /// The configuration contradicts itself: one key requires that the certificate is verified, and another key disables that.
+    /// Contains the namespace and the key that requires verification.
     #[error(
         "ConfigMap {0}/{PROVIDER_CONFIGURATION} sets {1}, which verifies vCenter's certificate, and InsecureSkipTLSVerify, which does not. Remove InsecureSkipTLSVerify"
     )]

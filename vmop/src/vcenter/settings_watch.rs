@@ -81,7 +81,8 @@ async fn next_of<T>(stream: Option<&mut (String, BoxStream<'static, T>)>) -> Opt
     }
 }
 
-/// Watches one object. Other objects aren't read or cached, because the kind can be Secret.
+/// Watches one object, and yields `None` while it doesn't exist. Other objects aren't read or cached, because the kind can be
+/// Secret.
 pub fn follow_object<K>(client: &Client, namespace: &str, name: &str) -> BoxStream<'static, Option<K>>
 where
     K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>

@@ -50,7 +50,7 @@ pub enum DatastoreChoice {
 }
 
 impl VCenter {
-    /// Returns the storage policy with that name or id.
+    /// Returns the storage policy with that name or id, if it exists.
     pub async fn storage_policy(&self, name: PolicyName<'_>) -> Result<Option<StoragePolicy>, Error> {
         let among = |policies: &Vec<StoragePolicy>| policies.iter().any(|policy| name.is(policy));
         let policies = self.storage.policies.get((), among, self.client.storage_policies()).await?;
@@ -172,7 +172,7 @@ fn log2_free(store: &Datastore) -> i32 {
     i32::try_from(store.free.ilog2()).unwrap_or(0)
 }
 
-/// Returns a constant, exponentially distributed number for a VM and a datastore.
+/// Returns an exponentially distributed number that is always the same for a VM and a datastore.
 fn distance(vm: &str, datastore: &str) -> f64 {
     let upper = u32::try_from(stable_hash([vm, datastore]) >> 32).unwrap_or(0);
     -((f64::from(upper) + 0.5) / 2f64.powi(32)).ln()

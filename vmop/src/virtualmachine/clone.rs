@@ -26,8 +26,8 @@ use crate::vcenter::mark::{self, Mark};
 pub struct ClonePlan {
     /// The template to clone.
     pub template: MoRef,
-    /// The folder. vCenter rejects a second VM with the same name in a folder, so the folder and the name together are the lock
-    /// against a second VM.
+    /// The folder. vCenter rejects a second VM with the same name in a folder, so the folder and the name together prevent
+    /// duplicate VMs.
     pub folder: MoRef,
     pub name: String,
     pub spec: CloneSpec,
@@ -77,8 +77,8 @@ pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
     }
 }
 
-/// Returns the ID of the storage policy for the VM home, or an empty list without a policy. The disk locators name the policy
-/// again.
+/// Returns the ID of the storage policy for the VM home files, or an empty list without a policy. The disk locators name the
+/// policy again.
 fn policies(storage: &Storage) -> Vec<String> {
     storage.policy.iter().map(|policy| policy.id.clone()).collect()
 }
@@ -103,7 +103,7 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         num_cpus: Some(parts.size.cpus),
         num_cores_per_socket: parts.size.cores_per_socket(),
         memory_mib: Some(parts.size.memory_mib),
-        // Explicit defaults, so that settings that the class omits aren't inherited from the template.
+        // Set explicit defaults, so that settings that the class omits aren't inherited from the template.
         cpu_allocation: Some(explicit(parts.size.cpu)),
         memory_allocation: Some(explicit(parts.size.memory)),
         extra_config,

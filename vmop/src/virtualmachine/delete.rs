@@ -36,9 +36,9 @@ use crate::pause;
 use crate::vcenter::VCenter;
 use crate::vcenter::mark::Mark;
 
-/// The maximum number of attempts to destroy a VM whose object is gone. After that, the VM is reported as orphaned.
+/// The maximum number of attempts to destroy a VM whose VirtualMachine is gone. After that, the VM is reported as orphaned.
 const UNOWNED_ATTEMPTS: usize = 60;
-/// The delay between two attempts to destroy such a VM. A clone may still be running.
+/// The delay between two attempts to destroy a VM whose VirtualMachine is gone. A clone may still be running.
 const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
 /// The state of an object's deletion.
@@ -93,8 +93,8 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion,
 
 /// Destroys the VM if its object was deleted while the finalizer was being added. Otherwise returns the result unchanged.
 ///
-/// The API server drops an object despite a finalizer that was added between its check and the deletion. Then only this
-/// reconcile knows the VM. If the object already had the finalizer, someone removed it on purpose, for example to move the
+/// The API server drops an object even if a finalizer is added between its check for finalizers and the deletion. Then only
+/// this reconcile knows the VM. If the object already had the finalizer, someone removed it on purpose, for example to move the
 /// object to another cluster.
 pub fn end_if_object_went<'a>(
     settled: Result<Next, Error>,
@@ -245,7 +245,8 @@ async fn find_anywhere(
     }
 }
 
-/// Powers off and destroys our VM as its object requests, unless a pause, a drain or the guest delays that.
+/// Powers off and destroys our VM, unless a pause, a drain or the guest delays that. The spec's power-off mode decides if the
+/// guest is asked to shut down first.
 async fn end_ours(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,

@@ -16,7 +16,7 @@ const DRAIN: SignedDuration = SignedDuration::from_secs(3);
 /// The interval at which a draining VM is checked again, because the other VMs may be gone by then.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns the delay after which to check a deleted VM again if it must stay on: a VirtualMachineService sends it traffic that
+/// Returns the delay until the next check if a deleted VM must stay on, because a VirtualMachineService sends it traffic that
 /// other VMs can take. Returns `None` if the drain time is over, if the VM doesn't have endpoint addresses, or if there aren't
 /// other VMs, such as when a whole cluster is deleted.
 pub fn drain(vm: &VirtualMachine, caches: &Caches, now: Timestamp) -> Option<Duration> {

@@ -100,7 +100,7 @@ pub enum Error {
         "Waiting for load balancers to move the connections to other VMs of the service before the VM is powered off"
     )]
     Draining(Duration),
-    /// The cache is older than our last write.
+    /// The cache is older than this controller's last write.
     #[error(transparent)]
     StaleCache(#[from] StaleCache),
     /// The API server rejected a call or didn't respond to it.

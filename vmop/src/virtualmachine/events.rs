@@ -78,8 +78,8 @@ fn changes(
     events.collect()
 }
 
-/// Returns true if the change from one condition to the other doesn't need a new event. The severity counts: a cause that was
-/// expected and now needs action keeps its reason and changes its severity, such as a volume that can't be attached.
+/// Returns true if the change from one condition to the other doesn't need a new event. The severity is compared too: when a
+/// cause that was expected needs action, such as a volume that can't be attached, only the severity changes.
 fn is_same(old: &Condition, new: &Condition) -> bool {
     let known = |condition: &Condition| {
         let Condition { type_, status, severity, reason, last_transition_time: _, message: _ } =

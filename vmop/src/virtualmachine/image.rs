@@ -71,7 +71,7 @@ fn template_key(
     Ok(TemplateKey { image: name, item, content, placement, datastore, policy })
 }
 
-/// Returns the template, or why it isn't ready.
+/// Returns the template, or the unmet need if it isn't ready.
 fn template_of(key: &TemplateKey, state: TemplateState) -> Need<Arc<Template>> {
     let name = &key.image;
     match state {
@@ -105,7 +105,8 @@ fn check_access(
     libraries::check_access(&namespace, image, vcenter.settings.library.as_deref(), &chain)
 }
 
-/// Returns the problems with the libraries that the VM's namespace can use, and with the library item for its image.
+/// Returns a message with the problems of the libraries that the VM's namespace can use, and of the library item for its image.
+/// Returns `None` if there aren't any.
 fn library_problems(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Option<String> {
     let namespace = vm.namespace().unwrap_or_default();
     let is_bound = |source: &str| caches.namespaces_bound_to(source).contains(&namespace);

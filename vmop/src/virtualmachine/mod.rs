@@ -110,8 +110,8 @@ async fn settle(
     report_attempt(&vm, &facts, attempt, ctx).await
 }
 
-/// Waits for a creation slot, and returns it with true if a status was written meanwhile. VMs that already existed don't get a
-/// slot.
+/// Waits for a creation slot. Returns the slot, and true if a status was written during the wait. VMs that already existed
+/// don't get a slot.
 fn wait_for_slot<'a>(
     vm: &'a VirtualMachine,
     ctx: &'a Context,

@@ -1,4 +1,4 @@
-//! Plans the changes to a VM from its facts. Pure: doesn't use a client or a clock.
+//! Plans the changes to a VM from its facts. The functions use neither a client nor a clock.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ fn plan_creation(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Res
 }
 
 fn plan_clone(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Result<ClonePlan, Blocked> {
-    // Without `..`, so that a new need that isn't handled doesn't compile.
+    // Without `..`, a new need that isn't handled is a compile error.
     let Needs { class, image, storage, nics, bootstrap, placement } = &creation.needs;
     if let Some(unmet) = creation.needs.first_unmet() {
         return Err(Blocked::Unmet(unmet.clone()));

@@ -1,4 +1,5 @@
-//! Requests from a VM to other components, independent of the VM's plan: objects, watches and a template. Pure.
+//! The requests from a VM to other components, independent of the VM's plan: objects, watches and a template. This module
+//! decides what to request, and doesn't send it.
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;

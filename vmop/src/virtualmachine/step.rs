@@ -5,12 +5,12 @@ use jiff::Timestamp;
 use vsphere::inventory::PowerState;
 use vsphere::{Allocation, ConfigSpec, CustomizationSpec, Vm};
 
-/// ExtraConfig key: the time of the last requested restart in nanoseconds since 1970, as vm-operator writes it.
+/// The ExtraConfig key for the time of the last requested restart, in nanoseconds since 1970, as vm-operator writes it.
 const LAST_RESTART: &str = "vmservice.lastRestartTime";
 
-/// One call to vCenter. A pass carries out its steps in order and skips the ones that are already done.
+/// One call to vCenter. A reconcile carries out its steps in order and skips the ones that are already done.
 ///
-/// A pass may end between two steps. The next pass plans the remaining steps from the state in vCenter.
+/// A reconcile may end between two steps. The next reconcile plans the remaining steps from the state in vCenter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Applies these settings.
@@ -65,7 +65,7 @@ impl Step {
         Self::Reconfigure(Box::new(ConfigSpec { extra_config: options.into(), ..ConfigSpec::default() }))
     }
 
-    /// Returns the cluster module that the step joins.
+    /// Returns the cluster module that the step joins, if it joins one.
     pub fn module(&self) -> Option<&str> {
         match self {
             Self::Join(module) => Some(module),
@@ -104,13 +104,13 @@ pub fn hardware_version(vsphere_vm: &Vm) -> Option<u32> {
     vsphere_vm.hardware_version.strip_prefix("vmx-")?.parse().ok()
 }
 
-/// Returns the time of the last requested restart.
+/// Returns the requested time of the last restart, if the VM was ever restarted on request.
 pub fn last_restart(vsphere_vm: &Vm) -> Option<Timestamp> {
     let nanoseconds = vsphere_vm.extra_config.get(LAST_RESTART)?.parse().ok()?;
     Timestamp::from_nanosecond(nanoseconds).ok()
 }
 
-/// Returns the ExtraConfig entry that records the restart requested for `at`.
+/// Returns the ExtraConfig key and value that record the restart requested for `at`.
 pub fn restart_note(at: Timestamp) -> (String, String) {
     (LAST_RESTART.to_owned(), at.as_nanosecond().to_string())
 }

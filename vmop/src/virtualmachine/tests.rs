@@ -381,7 +381,7 @@ fn the_built_in_classes_are_sizes() {
 }
 
 proptest! {
-    /// A VM as its plan describes it doesn't need changes, and its status doesn't change when it is computed again.
+    /// A VM that matches its plan doesn't need changes, and its status doesn't change when it is computed again.
     #[test]
     fn a_plan_of_what_is_so_is_empty(on in any::<bool>(), ip in any::<bool>(), answers in any::<bool>()) {
         let mut vm = fixtures::virtual_machine();

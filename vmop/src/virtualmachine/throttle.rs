@@ -25,7 +25,7 @@ const LONG: Duration = Duration::from_mins(1);
 /// The minimum interval between early statuses.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// The successive delays before an early status, and true if the status is then written without asking the throttle.
+/// The successive delays before an early status. The boolean is true if the status is then written without asking the throttle.
 pub const WAITS: [(Duration, bool); 2] = [(SLOW, false), (LONG.saturating_sub(SLOW), true)];
 
 /// Limits early statuses to one per interval, across all VMs.

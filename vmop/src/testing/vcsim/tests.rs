@@ -41,7 +41,7 @@ fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
     DiskRecord::default().foreign(vsphere_vm, vsphere_vm.devices.as_ref().unwrap())
 }
 
-/// Collects templates that aren't needed, and returns their names.
+/// Destroys the templates on which disks don't depend, as if their content weren't needed, and returns their names.
 async fn collect(vcenter: &VCenter) -> Vec<String> {
     templates::collect(&super::templates().0, vcenter, |_, _| false).await.unwrap()
 }

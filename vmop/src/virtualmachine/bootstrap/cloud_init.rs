@@ -114,7 +114,7 @@ fn add_network(
     Ok(())
 }
 
-/// Returns true if the network provider configures a NIC.
+/// Returns true if the network provider configures at least one of the NICs.
 pub(super) fn is_given(nics: &[Nic]) -> bool {
     nics.iter().any(|nic| !nic.is_plain())
 }

@@ -22,7 +22,8 @@ pub const GUESTINFO: [&str; 6] = [
     "guestinfo.vendordata",
     "guestinfo.vendordata.encoding",
 ];
-/// ExtraConfig key: the hash of the user's data that was last set. The data is set again only if the hash or the NICs change.
+/// The ExtraConfig key for the hash of the user's data that was last set. The data is set again only if the hash or the NICs
+/// change.
 pub const HASH: &str = "vmservice.bootstrapHash";
 
 /// A guest's bootstrap data. `Debug` omits the values, because they contain cluster keys.

@@ -49,7 +49,7 @@ pub struct DataSource {
 
 type Data = (Option<String>, BTreeMap<String, Vec<u8>>);
 
-/// Reads the guest's data.
+/// Reads the guest's data from the Secret or ConfigMap that the spec names. If the spec doesn't name one, the data is empty.
 pub async fn read_data_source(vm: &VirtualMachine, api: &Api) -> Result<DataSource, Error> {
     let namespace = vm.namespace().unwrap_or_default();
     let (kind, name, read) = match source(vm) {
@@ -162,8 +162,8 @@ impl BootstrapUpdate {
     }
 }
 
-/// Composes bootstrap data for an existing VM that is off and will be powered on, if its user changed the data or the VM gets
-/// other `nics`.
+/// Composes bootstrap data for an existing VM that is off and will be powered on, if its user changed the data or its NICs
+/// change. `nics` contains the wanted NICs if they change.
 ///
 /// A VM without a recorded [`HASH`] doesn't get new data. Guestinfo keys that the guest removed don't count as a change.
 pub async fn observe_update(

@@ -9,8 +9,9 @@ use super::property_type::unmet_type;
 use super::user_data::{Composed, Transport, UserData, invalid};
 use super::values::Renderer;
 
-/// The maximum number of keys in a message, and the maximum characters per key.
+/// The maximum number of keys in a message.
 const NAMED: usize = 10;
+/// The maximum number of characters of a key in a message.
 const KEY: usize = 100;
 
 /// Sets each property that the user gives. Keys that the image doesn't have or that users may not set are rejected, because

@@ -1,4 +1,4 @@
-//! Checks values against OVF property types, in vCenter's notation. Pure.
+//! Checks values against OVF property types, in vCenter's notation.
 //!
 //! vCenter rejects a value of the wrong type when the VM is created or powered on, and quotes the value in its error. The
 //! messages here quote only the type, which comes from the image, because the value may come from a Secret.

@@ -14,7 +14,7 @@ use crate::virtualmachine::power::operation::tools_running;
 const MESSAGE: usize = 512;
 /// The maximum length of a guest's reason, in bytes.
 const REASON: usize = 64;
-/// ExtraConfig key: the address that cloud-init writes when it has found its data.
+/// The ExtraConfig key for the address that cloud-init writes when it has found its data.
 const CLOUD_INIT_ADDRESS: &str = "guestinfo.local-ipv4";
 
 /// Returns the condition that the guest reports, or an unknown condition if an expected report is missing after `timeout`.

@@ -189,7 +189,7 @@ fn ip(text: &str) -> Result<IpAddr, &'static str> {
     text.parse().map_err(|_| "an argument is not an IP address")
 }
 
-/// Parses an address with a prefix length, such as `10.0.0.5/24`.
+/// Parses an address with a prefix length, such as `10.0.0.5/24`. The error is a message.
 fn cidr(text: &str) -> Result<(IpAddr, u8), &'static str> {
     let bad = "an argument is not an address with a prefix length";
     let (address, prefix) = text.split_once('/').ok_or(bad)?;

@@ -71,7 +71,7 @@ impl Stage {
         compose(vm, &data, &input, &Budget::new(LIMITS.bytes)).unwrap()
     }
 
-    /// Creates the VM with a single call, which also powers the VM on if its object says so.
+    /// Creates the VM with a single call, which also powers the VM on if its spec says so.
     async fn made(&self, vm: &VirtualMachine, data: &[(&str, &str)], nics: &[Nic]) -> Made {
         let facts = fixtures::facts(Found::Absent);
         let bootstrap = self.composed(vm, data, nics);

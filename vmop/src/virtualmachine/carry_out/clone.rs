@@ -21,8 +21,8 @@ const ENTER: Duration = Duration::from_secs(30);
 /// The maximum time until the inventory shows a VM that existed before the clone call.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Creates the VM. If the clone names an object that is gone, all cached lookups are discarded, so that the next reconcile
-/// repeats them.
+/// Creates the VM. If the clone specification names an object that is gone from vCenter, all cached lookups are discarded, so
+/// that the next reconcile repeats them.
 pub async fn create(
     plan: Box<ClonePlan>,
     slot: Option<Turn>,
@@ -45,8 +45,8 @@ pub async fn create(
 const SOURCE_FAULTS: [&str; 4] =
     ["InvalidDeviceSpec", "InvalidDeviceBacking", "FileNotFound", "CannotAccessFile"];
 
-/// Adds the template to an error that a missing template disk may cause, because neither the fault nor the VM's spec names the
-/// template.
+/// Adds the template's name to an error that a missing template disk may have caused, because neither the fault nor the VM's
+/// spec names the template.
 fn name_template(error: Error, template: &MoRef, vcenter: &VCenter) -> Error {
     let is_source = |error: &vsphere::Error| {
         error.fault().is_some_and(|fault| SOURCE_FAULTS.contains(&fault.type_name.as_str()))
@@ -84,7 +84,7 @@ pub async fn clone_or_adopt(
         Ok(done) => match done.moref() {
             Some(moref) => {
                 let vsphere_vm = vcenter.inventory.wait_for_vm(moref, ENTER).await?;
-                // The inventory may show that the VM runs only after the task has ended.
+                // The inventory may show that the VM is running only after the task has ended.
                 let on = |vsphere_vm: &Vm| vsphere_vm.power_state == Some(PowerState::On);
                 Ok(if runs { wait_until(vsphere_vm, vcenter, on).await } else { vsphere_vm })
             }
@@ -104,8 +104,8 @@ fn unbox(plan: Box<ClonePlan>) -> ClonePlan {
     *plan
 }
 
-/// Returns the VM with this name if an earlier attempt created it for this object. Fails if the name belongs to another VM or
-/// object.
+/// Returns the VM with this name if an earlier attempt created it for this VirtualMachine. Fails if the name belongs to another
+/// VM or object.
 ///
 /// A VM that is still being created doesn't have a reference yet. The inventory stream shows the VM once it has one.
 async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {

@@ -29,14 +29,14 @@ pub async fn power_off(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<Option<Arc<
             Err(Error::Vcenter(error)) if error.is_not_found() => {
                 return confirm_gone(vsphere_vm, vcenter).await.map(|()| None);
             }
-            // The stream lags. The destroy call shows if the VM is off.
+            // The inventory stream lags. The destroy call shows if the VM is off.
             Err(Error::Vcenter(error)) if matches!(error.kind(), vsphere::Kind::InvalidState) => {}
             other => other?,
         }
     }
     let shown = |inventory: &Inventory| match inventory.vm(&vsphere_vm.moref) {
         Presence::Present(vsphere_vm) if is_off(&vsphere_vm) => Some(vsphere_vm),
-        // The VM is outside our folders or gone. The destroy call shows which.
+        // The VM is outside the watched folders or gone. The destroy call shows which.
         Presence::Absent => Some(Arc::new(vsphere_vm.clone())),
         Presence::Present(_) | Presence::Unavailable(_) | Presence::Unknown => None,
     };
@@ -61,7 +61,8 @@ pub async fn destroy(vsphere_vm: &Vm, record: &DiskRecord, vcenter: &VCenter) ->
     }
 }
 
-/// Checks in vCenter if the VM is gone. The object that a call didn't find may only be a task that vCenter has forgotten.
+/// Checks in vCenter that the VM is gone, after a call didn't find an object. That object may only be a task that vCenter has
+/// forgotten.
 async fn confirm_gone(vsphere_vm: &Vm, vcenter: &VCenter) -> Result<(), Error> {
     match vcenter.client.devices(&vsphere_vm.moref).await {
         Err(error) if error.is_not_found() => Ok(()),

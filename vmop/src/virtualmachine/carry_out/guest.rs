@@ -14,10 +14,11 @@ use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::power::operation::{guest_asked_since, soft_power_note};
 
-/// Asks the guest to bring its VM into `state`. After `until`, a later reconcile changes the power state in vCenter instead.
+/// Asks the guest to bring its VM into `state`. After the time `until`, a later reconcile changes the power state in vCenter
+/// instead; `None` waits forever.
 ///
-/// The time of the request is recorded in the object before the request, so that a restart of this program doesn't extend the
-/// wait.
+/// With a time limit, the time of the request is recorded in the VirtualMachine before the request, so that a restart of this
+/// program doesn't extend the wait.
 pub async fn ask_guest(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,

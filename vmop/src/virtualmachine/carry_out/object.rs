@@ -56,7 +56,8 @@ pub async fn prepare(
     Ok((Arc::new(Box::pin(ctx.api.patch(&**vm, patch)).await?), identity))
 }
 
-/// Returns the plan after checking that it is based on the API server's state. `cached` is the object from the cache.
+/// Returns the plan after checking that it is based on the API server's state. `cached` is the object from the cache, and `vm`
+/// is the object after this reconcile's last write.
 pub fn confirm_plan<'a>(
     plan: Result<Plan, Error>,
     cached: &'a Arc<VirtualMachine>,
@@ -65,8 +66,8 @@ pub fn confirm_plan<'a>(
 ) -> BoxFuture<'a, Result<Plan, Error>> {
     async move {
         match plan? {
-            // Also check if our finalizer was just added: the API server drops an object despite a finalizer that was
-            // added between the check and the deletion.
+            // Also check if our finalizer was just added: the API server drops an object even if a finalizer is added between
+            // its check for finalizers and the deletion.
             plan @ Plan::Create { .. } => confirm_current(vm, ctx).await.map(|()| plan),
             // If `vm` isn't `cached`, it was just written, on the condition that it was current.
             plan @ Plan::Change { .. } if Arc::ptr_eq(cached, vm) => {

@@ -21,7 +21,7 @@ pub async fn set_power(vsphere_vm: &MoRef, state: PowerState, vcenter: &VCenter)
     }
 }
 
-/// Returns true if vCenter rejects the call because the VM is already in the power state.
+/// Returns true if vCenter rejects the call because the VM is already in the requested power state.
 fn is_in(error: &vsphere::Error, state: PowerState) -> bool {
     let existing = error.fault().map(|fault| fault.detail.get("existingState").as_str().unwrap_or_default());
     matches!(error.kind(), Kind::InvalidState) && existing == Some(power_word(state))

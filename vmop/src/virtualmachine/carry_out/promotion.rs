@@ -10,7 +10,7 @@ use vsphere::{Disk, Error, MoRef};
 use crate::vcenter::VCenter;
 use crate::virtualmachine::storage::promotions::{PromotionProgress, Promotions};
 
-/// The delay before a promotion that failed for a possibly temporary reason is retried.
+/// The retry delay for a promotion whose failure is possibly temporary.
 const RETRY: Duration = Duration::from_mins(5);
 
 /// Begins the promotion in a background task, which enqueues the object after the promotion has ended.

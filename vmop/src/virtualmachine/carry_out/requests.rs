@@ -22,7 +22,7 @@ pub fn make_requests<'a>(
     requests: &Requests<'a>,
     ctx: &'a Context,
 ) -> BoxFuture<'a, Result<(), Error>> {
-    // Without `..`, so that a new request that isn't sent doesn't compile.
+    // Without `..`, a new request that isn't sent is a compile error.
     let Requests {
         probe: probe_target,
         data_source,

@@ -24,8 +24,8 @@ const PENDING: &str = "CustomizationPending";
 
 /// Carries out the steps, and returns the VM in its last state in the inventory.
 ///
-/// If the guest must carry out a power step, the step is only requested. The remaining steps are left to the reconcile that
-/// finds that step done.
+/// If the guest must carry out a power step, the step is only requested. A later reconcile, which finds the power step done,
+/// carries out the remaining steps.
 pub async fn take_all(
     mut vsphere_vm: Arc<Vm>,
     steps: &[Step],
@@ -89,8 +89,8 @@ pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Re
     }
 }
 
-/// Converts the error for a hardware version that the VM's host doesn't support to an error that isn't retried, because the
-/// cause lasts until the spec or the host changes.
+/// Converts the error for a hardware version that the VM's host doesn't support. The new error isn't retried, because the cause
+/// lasts until the spec or the host changes. Other errors are returned unchanged.
 fn unsupported_version(error: Error, version: u32) -> Error {
     match error {
         Error::Vcenter(error) if error.fault().is_some_and(|fault| fault.type_name == "NotSupported") => {

@@ -33,7 +33,8 @@ pub enum Found {
     Nowhere(Unmet),
     /// The object's VM.
     Ours(Arc<Vm>),
-    /// The object's VM, or a VM that may be the object's. vCenter can't reach the VM, so its state isn't a basis for decisions.
+    /// The object's VM, or a VM that may be the object's, while vCenter can't reach it. Its last known state isn't a basis for
+    /// decisions.
     Unavailable(Arc<Vm>),
     /// The object's VM, outside the watched folders.
     Moved(Arc<Vm>),
@@ -175,7 +176,7 @@ async fn find_elsewhere(vm: &VirtualMachine, identity: Identity, mark: &Mark, vc
     }
 }
 
-/// Returns the reference to the object's VM that the status recorded last.
+/// Returns the managed object reference that the status recorded for the VM, or `None` if it didn't record one.
 pub fn last_reference(vm: &VirtualMachine) -> Option<MoRef> {
     let id = vm.status.as_ref()?.unique_id.as_deref()?;
     Some(MoRef::new("VirtualMachine", id))

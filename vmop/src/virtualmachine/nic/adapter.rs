@@ -37,9 +37,9 @@ impl Nic {
         self.mac.is_none() && self.addressing == Addressing::Dhcp
     }
 
-    /// Returns the VM's NIC at this index, with a generated MAC if it doesn't have one.
+    /// Returns this NIC, with a generated MAC if it doesn't have one. `at` is the NIC's index in the VM.
     ///
-    /// The MAC is locally administered, and always the same for the same VM and index.
+    /// The generated MAC is locally administered, and always the same for the same VM and index.
     pub fn with_mac(self, identity: Identity, at: usize) -> Self {
         let draw = || {
             let digest = Sha256::digest(format!("{}/{at}", identity.instance));
@@ -52,10 +52,10 @@ impl Nic {
 /// The method by which the guest gets the addresses of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
-    /// DHCP.
+    /// The guest uses DHCP.
     #[default]
     Dhcp,
-    /// Static addresses.
+    /// The guest configures these static addresses.
     Static(Vec<Address>),
     /// The guest doesn't configure an address.
     Unaddressed,

@@ -18,7 +18,7 @@ pub struct NicChange {
     note: (String, String),
 }
 
-/// Returns true if a present NIC can become the wanted one.
+/// A function that returns true if a present NIC can become the wanted one.
 type Fits<'a> = &'a dyn Fn(&VirtualNic, &Nic) -> bool;
 
 impl NicChange {

@@ -26,8 +26,8 @@ pub fn is_routable(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns the endpoint addresses of a VM that is on: the routable addresses that its guest reports and that the network
-/// provider `assigned` or that are in one of the `ranges`. The guest's primary address is the first one.
+/// Returns the endpoint addresses of a VM that is on. These are the routable addresses that its guest reports, if the network
+/// provider `assigned` them or one of the `ranges` contains them. The guest's primary address is the first one.
 pub fn endpoint_addresses(vsphere_vm: &Vm, assigned: &[IpAddr], ranges: &[IpNet]) -> Vec<IpAddr> {
     if vsphere_vm.power_state != Some(PowerState::On) {
         return Vec::new();

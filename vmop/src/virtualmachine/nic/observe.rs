@@ -26,7 +26,7 @@ use crate::virtualmachine::error::Error;
 /// A VM's desired NICs, and the requests to network providers that they need.
 pub struct NicFacts {
     pub nics: Need<Vec<Nic>>,
-    /// The objects to create.
+    /// The network interface objects to create.
     pub requests: Vec<NicRequest>,
 }
 
@@ -58,8 +58,8 @@ pub async fn observe_nics(
     Ok(facts)
 }
 
-/// Returns true if a VM that doesn't name interfaces doesn't get a default NIC: an annotation disables it, or neither a default
-/// network nor a network provider that uses objects is configured.
+/// Returns true if the default NIC is left out for a VM whose spec doesn't name interfaces. This is the case if an annotation
+/// disables the default NIC, or if the configuration has neither a default network nor a network provider that uses objects.
 fn without_default(vm: &VirtualMachine, vcenter: &VCenter) -> bool {
     let settings = &vcenter.settings;
     vm.annotations().contains_key(annotation::NO_DEFAULT_NIC)
@@ -124,8 +124,8 @@ fn sentence(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Returns the addresses that network providers have assigned to the VM's NICs, as far as the caches show. Objects that belong
-/// to other VMs don't count.
+/// Returns the addresses that network providers have assigned to the VM's NICs, according to the caches. Objects that belong to
+/// other VMs don't count.
 pub fn assigned_addresses(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Vec<IpAddr> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = vm.spec.network_interfaces.as_slice();
@@ -189,8 +189,8 @@ fn read_answer(
     })
 }
 
-/// Checks that the object isn't another VM's, because two VMs would have the same MAC and address, and that it isn't being
-/// deleted, such as the object of an earlier VM with the same name. A deleted object is requested again after it is gone.
+/// Checks that the object can be used for `vm`. An object of another VM would give both VMs the same MAC and address. An object
+/// that is being deleted, such as the one of an earlier VM with the same name, is requested again after it is gone.
 fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) -> Need<()> {
     let named = named(object);
     if let Some(other) = other_user(object, vm) {

@@ -43,7 +43,7 @@ pub enum NicRequest {
     Nsx(Box<VirtualNetworkInterface>),
 }
 
-/// Returns the names of all objects that may have been created for the NICs of `vm`.
+/// Returns the kinds and names of all objects that may have been created for the NICs of `vm`.
 pub fn request_names(vm: &VirtualMachine) -> Vec<(InterfaceKind, String)> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = vm.spec.network_interfaces.as_slice();
@@ -58,8 +58,8 @@ pub fn request_names(vm: &VirtualMachine) -> Vec<(InterfaceKind, String)> {
 
 /// Returns the object that requests a NIC for `vm` from a network provider.
 ///
-/// The object names its VM in an annotation and doesn't have an owner reference: if an object is moved to another cluster, its
-/// VM keeps running, and garbage collection would release its MAC and address.
+/// The object names its VM in an annotation and doesn't have an owner reference. When a VirtualMachine is moved to another
+/// cluster, its VM keeps running, but garbage collection would release the MAC and address of owned objects.
 pub fn nic_request(
     vm: &VirtualMachine,
     kind: InterfaceKind,
@@ -119,12 +119,12 @@ async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Resu
     }
 }
 
-/// Deletes the objects that the spec no longer names. Call this after their NICs are removed.
+/// Deletes the network interface objects that the spec no longer names. Call this after their NICs are removed.
 pub async fn delete_outdated(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     delete_all_but(&request_names(vm), vm, api, caches).await
 }
 
-/// Deletes the NIC objects of a VM that is gone. Other components don't delete them.
+/// Deletes the network interface objects of a VM that is gone. Other components don't delete them.
 pub async fn delete_requests(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     let namespace = vm.metadata.namespace.as_deref();
     for (kind, name) in request_names(vm) {

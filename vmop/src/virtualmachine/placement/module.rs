@@ -21,8 +21,8 @@ pub struct Membership {
     pub vanished: Option<String>,
 }
 
-/// Returns the required changes to the cluster module membership. `pool` selects the cluster, and only a running VM's current
-/// membership is read.
+/// Returns the required changes to the cluster module membership. `pool` selects the cluster. The current membership is read
+/// only for a running VM.
 pub async fn membership(
     vm: &VirtualMachine,
     pool: Option<&MoRef>,

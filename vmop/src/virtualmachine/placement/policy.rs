@@ -31,7 +31,7 @@ pub fn vm_placement(
     Err(unrealized(&named, &policy))
 }
 
-/// Returns why an existing policy doesn't have a folder and pool yet.
+/// Returns the unmet need for a policy that exists and doesn't have a folder and pool yet.
 fn unrealized(named: &str, policy: &VirtualMachineSetResourcePolicy) -> Unmet {
     let all = policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let ready = conditions::find(all, conditions::READY);

@@ -99,8 +99,8 @@ pub fn restart_step(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Opt
     Some(Step::Restart(mode, asked))
 }
 
-/// Returns the delay after which to check the VM again, unless an event causes an earlier check: until a guest's timeout ends
-/// or a restart is due.
+/// Returns the delay until a guest's timeout ends or a requested restart is due, because the VM must be checked again then.
+/// Returns `None` if neither is pending.
 pub fn next_look(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<SignedDuration> {
     let wanted = wanted_power(vm);
     let at = if vsphere_vm.power_state == Some(wanted) {

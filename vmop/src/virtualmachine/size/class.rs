@@ -18,7 +18,7 @@ pub struct Size {
     pub cpu: Allocation,
     /// The memory reservation and limit, in MiB.
     pub memory: Allocation,
-    /// Other settings from the class as a vSphere config spec, and passthrough devices.
+    /// The class's settings besides CPU and memory, as a vSphere config spec, and its passthrough devices.
     pub config: Option<BaseConfig>,
 }
 
@@ -117,12 +117,13 @@ const NEW_DEVICE: i32 = -200;
 /// guest maps the devices above 4 GiB.
 const OF_PASSTHROUGH: [(&str, &str); 3] =
     [("maintenance.vm.evacuation.poweroff", "TRUE"), (MMIO, "TRUE"), (MMIO_SIZE, "512")];
-/// ExtraConfig key: enables 64-bit memory-mapped I/O.
+/// The ExtraConfig key that enables 64-bit memory-mapped I/O.
 pub const MMIO: &str = "pciPassthru.use64bitMMIO";
-/// ExtraConfig key: the size of 64-bit memory-mapped I/O, in GiB.
+/// The ExtraConfig key for the size of 64-bit memory-mapped I/O, in GiB.
 pub const MMIO_SIZE: &str = "pciPassthru.64bitMMIOSizeGB";
 
-/// Returns the class's other settings unchanged, and its passthrough devices.
+/// Returns the class's config spec with its passthrough devices, and with the options of [`OF_PASSTHROUGH`] if there are any.
+/// The error is a message.
 fn config(class: &VirtualMachineClass) -> Result<Option<BaseConfig>, String> {
     let given = class.spec.config_spec.as_ref().filter(|given| !given.is_null());
     let read = given.map(BaseConfig::read).transpose().map_err(|why| format!("spec.configSpec: {why}"))?;

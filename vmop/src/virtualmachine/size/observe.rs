@@ -47,7 +47,7 @@ pub async fn class_size(
     parse_size(&class, megahertz).ok()
 }
 
-/// Returns the clock rate of the pool's hosts, or zero if the class doesn't need it.
+/// Returns the clock rate of the pool's hosts in MHz, or zero if the class doesn't need it.
 async fn megahertz(
     class: &VirtualMachineClass,
     home: &Placement,

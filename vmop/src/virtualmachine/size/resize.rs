@@ -56,8 +56,8 @@ fn renamed(vm: &VirtualMachine) -> bool {
     sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
 }
 
-/// Returns the class's other settings. The inventory doesn't show them, so they are set when a VM adopts the class, and the
-/// class is then recorded. Passthrough devices are left out, because only new VMs get them.
+/// Returns the class's settings besides CPU and memory. The inventory doesn't show these settings, so they are set when a VM
+/// adopts the class, and the class is then recorded. Passthrough devices are left out, because only new VMs get them.
 fn settings(size: &Size) -> Option<BaseConfig> {
     size.config.as_ref().and_then(BaseConfig::without_devices)
 }
@@ -68,7 +68,7 @@ pub fn class_note(vm: &VirtualMachine) -> String {
 }
 
 /// Returns true if the spec names another class than the recorded one, and the VM already has that class's size and settings.
-/// `set` is true if the class's other settings are applied.
+/// `set` is true if the settings besides CPU and memory are applied.
 pub fn needs_note(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>, set: bool) -> bool {
     let so = |size: &Size| {
         let sized = difference(vsphere_vm, size) == ConfigSpec::default();

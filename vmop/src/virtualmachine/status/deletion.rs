@@ -18,8 +18,8 @@ pub fn blocked_status(vm: &VirtualMachine, error: &Error) -> VirtualMachineStatu
     deleting(vm, Condition::is_false(READY, severity, reason, error.advised()))
 }
 
-/// Returns the status for an object that only has finalizers of other controllers, or `None` without such finalizers. All other
-/// fields of the status are outdated.
+/// Returns the status for an object that only has finalizers of other controllers, or `None` without such finalizers. Except
+/// for the phase and `Ready`, the status keeps its last values.
 pub fn let_go_status(vm: &VirtualMachine) -> Option<VirtualMachineStatus> {
     let finalizers = finalizer::strangers(&vm.metadata)?;
     let message = format!(

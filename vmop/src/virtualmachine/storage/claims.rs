@@ -1,10 +1,10 @@
-//! Persistent volumes of a VM. A CnsNodeVmAttachment per volume requests that vSphere CSI attaches it.
+//! Persistent volumes of a VM. For each volume, a CnsNodeVmAttachment requests that vSphere CSI attaches the volume.
 //!
-//! This module requests attachments in the order of the spec, waits for them before power-on, and requests their removal
-//! before the VM is destroyed. Persistent volumes never belong to the VM.
+//! This module requests attachments in the order of the spec, waits for them before power-on, and requests their removal before
+//! the VM is destroyed. Persistent volumes never belong to the VM.
 //!
-//! An attachment names its VM in an annotation and doesn't have an owner reference: if an object is moved to another
-//! cluster, its VM keeps running, and garbage collection would detach its disks.
+//! An attachment names its VM in an annotation and doesn't have an owner reference. When a VirtualMachine is moved to another
+//! cluster, its VM keeps running, but garbage collection would detach the disks of owned attachments.
 
 use std::sync::Arc;
 
@@ -231,7 +231,7 @@ pub async fn apply_attachments(
     Ok(())
 }
 
-/// Releases all attachments, because destroying a VM destroys all attached disks. Returns an unmet need as the error until the
+/// Deletes all attachments of the VM, because destroying a VM destroys all attached disks. Fails with an unmet need until the
 /// attachments are gone.
 pub async fn release_attachments(vm: &VirtualMachine, api: &Api, caches: &Caches) -> Result<(), Error> {
     for (volume, _) in claims(vm) {

@@ -18,7 +18,7 @@ pub struct Storage {
     pub policy: Option<StoragePolicy>,
     /// The datastore; `None` keeps the template's datastore.
     pub datastore: Option<MoRef>,
-    /// The storage for disks with other storage classes, by class.
+    /// The storage for disks whose storage class differs from the VM's, by class name.
     pub of_classes: BTreeMap<String, DiskStorage>,
 }
 

@@ -160,7 +160,8 @@ fn sized_volumes(vm: &VirtualMachine) -> Result<Vec<SizedVolume<'_>>, String> {
     Ok(sized)
 }
 
-/// Returns the disk that a volume refers to by key. Ignoring an unknown key would add a second, empty disk.
+/// Returns the disk that a volume refers to by key. Fails if the key is unknown, because ignoring it would add a second, empty
+/// disk.
 fn disk_with_key<'a>(volume: &VirtualMachineVolume, key: i32, disks: &'a [Disk]) -> Result<&'a Disk, String> {
     disks.iter().find(|disk| disk.key == key).ok_or_else(|| {
         let keys: Vec<_> = disks.iter().map(|disk| disk.key.to_string()).collect();
@@ -231,8 +232,8 @@ fn volumes<'a>(record: &DiskRecord, vsphere_vm: &Vm, devices: &'a Devices) -> Ve
     named.collect()
 }
 
-/// Returns the VM's own disk for a slot: the disk that was recorded for the slot, even if that disk is attached elsewhere now,
-/// or, for a slot that isn't recorded, the own disk that is attached there.
+/// Returns the VM's own disk for the slot `wanted`. If a disk was recorded for the slot, this is that disk, even if it is
+/// attached elsewhere now. Otherwise it is the VM's own disk that is attached to the slot.
 fn own_disk_at<'a>(
     wanted: &str,
     record: &DiskRecord,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use api::vmop::VirtualMachineVolume;
 use vsphere::{Devices, Disk, Vm};
 
-/// ExtraConfig key: the disks that we created.
+/// The ExtraConfig key for the list of the disks that we created.
 pub const DISKS: &str = "layercake.disks";
 
 /// A disk that we created.

@@ -5,8 +5,9 @@ use vsphere::Devices;
 
 /// The device key of a new controller. New NICs start at -100 and new disks at -1000.
 pub const NEW_CONTROLLER: i32 = -10;
-/// The number of units on an added controller, and the unit that the controller itself occupies.
+/// The number of units on an added controller.
 const UNITS: i32 = 16;
+/// The unit that the controller itself occupies.
 const OWN_UNIT: i32 = 7;
 
 /// A disk's slot on a SCSI controller.

@@ -1,4 +1,4 @@
-//! Tests deletions without a provider configuration or with a snapshot, with a real simulator on both wires.
+//! Tests deletions without a provider configuration or with a snapshot, with a real simulator over both vSphere API protocols.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Tests unreachable hosts and datastores with a real simulator on both wires: VMs aren't created, adopted or destroyed.
+//! Tests unreachable hosts and datastores with a real simulator over both vSphere API protocols: VMs aren't created, adopted or
+//! destroyed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use crate::virtualmachine::storage::record::DiskRecord;
 
 const MACHINES: u128 = 20;
 
-/// Returns the object with this number, as it is while its VM runs.
+/// Returns the VirtualMachine with this number, as it is while its VM is running.
 fn object(number: u128) -> VirtualMachine {
     let mut vm = fixtures::annotated(annotation::FIRST_BOOT_DONE, "true");
     vm.metadata.name = Some(format!("cp-{number}"));
@@ -193,7 +194,7 @@ async fn no_vm_is_made_or_destroyed_while_a_datastore_is_away(sim: Sim) {
     for vm in &objects {
         stays(vm, "inaccessible", &sim, &vcenter, &ctx).await;
     }
-    // The program restarts, and has never read a configuration.
+    // The program restarts, and has never read the VMs' configurations.
     let late = crate::testing::vcsim::vcenter(&sim).await;
     let (late_runtime, late_ctx) = started(&late);
     away(&late, objects.len() + 1).await;

@@ -1,4 +1,5 @@
-//! Tests a VM whose spec names other NICs, with a real simulator on both wires and an API server with one Secret.
+//! Tests a VM whose spec names other NICs than the VM has, with a real simulator over both vSphere API protocols and an API
+//! server with one Secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
