@@ -238,7 +238,7 @@ mod tests {
         let reporting = tokio::spawn(async move { watched.report(&looked).await });
         events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 1).await;
-        // The object returns, as after a move.
+        // The VirtualMachine returns, as after a move.
         events.unbounded_send(Ok(Event::Apply(fixtures::virtual_machine()))).unwrap();
         counted(&orphans, 0).await;
         events.unbounded_send(Ok(Event::Delete(fixtures::virtual_machine()))).unwrap();

@@ -52,7 +52,7 @@ pub fn denials(
     }
     let was = old.map(|old| &old.spec);
     denials.extend(module_group(new, old));
-    // The VM existed before its object was created here (moved or restored), so the spec is accepted unchanged.
+    // The VM existed before its VirtualMachine was created here (moved or restored), so the spec is accepted unchanged.
     if old.is_none() && new.annotations().contains_key(annotation::FIRST_BOOT_DONE) {
         return denials;
     }

@@ -27,7 +27,7 @@ pub struct Descriptor {
     pub defers: bool,
     /// The OVF properties by key.
     pub properties: BTreeMap<String, Property>,
-    /// The number of properties that are omitted because an object can't hold them.
+    /// The number of properties that are omitted because the image object can't hold them.
     pub left_out: usize,
 }
 
@@ -123,7 +123,7 @@ pub fn read(xml: &str, budget: &Budget) -> Result<Descriptor, NotOvf> {
 }
 
 impl Descriptor {
-    /// Omits properties that an object can't hold, and replaces control characters in strings.
+    /// Omits properties that the image object can't hold, and replaces control characters in strings.
     fn bound(&mut self) {
         let texts =
             self.product.iter_mut().chain([&mut self.os_type, &mut self.os_version, &mut self.firmware]);

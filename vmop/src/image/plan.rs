@@ -156,7 +156,7 @@ pub fn status(
     }
 }
 
-/// Returns the condition for an item that was read. The message counts OVF properties that don't fit into an object.
+/// Returns the condition for an item that was read. The message counts OVF properties that don't fit into the image object.
 fn synced(descriptor: &Descriptor) -> Condition {
     let message = (descriptor.left_out > 0).then(|| {
         format!(

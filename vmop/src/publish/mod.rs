@@ -169,7 +169,7 @@ async fn report(
     let old = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let mut status = plan::status(request, facts, step, failed, now);
     if failed.is_some() {
-        // The attempt began in this reconcile, and this copy of the object doesn't show the attempt yet.
+        // The attempt began in this reconcile, and this copy of the request doesn't show the attempt yet.
         let begun = plan::status(request, facts, step, None, now);
         (status.attempts, status.last_attempt_time) = (begun.attempts, begun.last_attempt_time);
     }

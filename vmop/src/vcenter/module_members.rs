@@ -79,7 +79,7 @@ impl Memberships {
         if first || module.holds(vm) {
             return Ok(module.holds(vm));
         }
-        // Another management cluster's operator may have added the VM before the VM's object was moved to this cluster.
+        // Another management cluster's operator may have added the VM before its VirtualMachine was moved to this cluster.
         module.read(client, id).await?;
         Ok(module.holds(vm))
     }

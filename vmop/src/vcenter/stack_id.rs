@@ -91,7 +91,7 @@ async fn read(maps: &Api<ConfigMap>) -> kube::Result<Option<String>> {
     Ok(map.map(|map| map.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default()))
 }
 
-/// Returns true if any VM was created before. The objects of created VMs have an annotation.
+/// Returns true if any VM was created before. The VirtualMachines of created VMs have an annotation.
 async fn has_created_vms(client: &Client) -> kube::Result<bool> {
     let vms = Api::<VirtualMachine>::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);

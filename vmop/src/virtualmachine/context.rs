@@ -42,7 +42,7 @@ pub struct Context {
     pub guest_requests: GuestRequests,
     /// Promotions of linked disks that this process began.
     pub promotions: Arc<Promotions>,
-    /// UIDs of objects whose finalizer was removed and that are still in the cache.
+    /// UIDs of VirtualMachines whose finalizer was removed and that are still in the cache.
     pub released: Mutex<HashSet<String>>,
     /// Slots for VMs that are created at the same time.
     pub create_slots: Lane,

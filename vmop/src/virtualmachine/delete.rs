@@ -1,4 +1,4 @@
-//! Deletes VMs: powers off, destroys, and removes the finalizer. Only VMs with this object's mark are touched.
+//! Deletes VMs: powers off, destroys, and removes the finalizer. Only a VM with the mark of its VirtualMachine is touched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ const UNOWNED_ATTEMPTS: usize = 60;
 /// The delay between two attempts to destroy a VM whose VirtualMachine is gone. A clone may still be running.
 const UNOWNED_PAUSE: Duration = Duration::from_secs(2);
 
-/// The state of an object's deletion.
+/// The state of a VirtualMachine's deletion.
 pub enum Deletion {
     /// The VM is gone, and the finalizer was removed.
     Done,
@@ -51,7 +51,7 @@ pub enum Deletion {
     Blocked(Error),
 }
 
-/// Removes the object's finalizer once its VM is gone.
+/// Removes the VirtualMachine's finalizer once its VM is gone.
 pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Deletion, Error>> {
     delete_now(vm, ctx).boxed()
 }
@@ -59,8 +59,8 @@ pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a
 async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion, Error> {
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
-    // The removal of the VM enqueues its object even after the finalizer was removed, whether or not the cache still contains
-    // the object.
+    // The removal of the VM enqueues its VirtualMachine even after the finalizer was removed, and even if the cache doesn't
+    // contain the VirtualMachine anymore.
     let let_go = ctx.released.lock().contains(&uid) || {
         let there = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any());
         there.is_none_or(|there| there.metadata.uid != vm.metadata.uid)
@@ -77,7 +77,7 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion,
     };
     match ended {
         Ok(()) => {
-            // Insert the UID before the object disappears, because its disappearance removes the UID.
+            // Insert the UID before the VirtualMachine disappears, because its disappearance removes the UID.
             ctx.released.lock().insert(uid.clone());
             if let Err(error) = ctx.api.remove_finalizer(&**vm, finalizer::VIRTUAL_MACHINE).await {
                 ctx.released.lock().remove(&uid);
@@ -91,11 +91,12 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion,
     }
 }
 
-/// Destroys the VM if its object was deleted while the finalizer was being added. Otherwise returns the result unchanged.
+/// Destroys the VM if its VirtualMachine was deleted while the finalizer was being added. Otherwise returns the result
+/// unchanged.
 ///
 /// The API server drops an object even if a finalizer is added between its check for finalizers and the deletion. Then only
-/// this reconcile knows the VM. If the object already had the finalizer, someone removed it on purpose, for example to move the
-/// object to another cluster.
+/// this reconcile knows the VM. If the VirtualMachine already had the finalizer, someone removed it on purpose, for example to
+/// move the VirtualMachine to another cluster.
 pub fn end_if_object_went<'a>(
     settled: Result<Next, Error>,
     cached: &'a VirtualMachine,
@@ -118,7 +119,7 @@ pub fn end_if_object_went<'a>(
     .boxed()
 }
 
-/// Checks that the API server doesn't have an object with this name and the same UID or instance UUID.
+/// Checks that the API server doesn't have a VirtualMachine with this name and the same UID or instance UUID.
 async fn confirm_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let same = |live: VirtualMachine| {
         live.metadata.uid == vm.metadata.uid || live.spec.instance_uuid == vm.spec.instance_uuid
@@ -130,7 +131,7 @@ async fn confirm_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
     Ok(())
 }
 
-/// Destroys the VM of an object that is gone. Retries here, because the object isn't enqueued again.
+/// Destroys the VM of a VirtualMachine that is gone. Retries here, because the VirtualMachine isn't enqueued again.
 async fn end_unowned(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
     let mut result = Ok(());
     for attempt in 0..UNOWNED_ATTEMPTS {
@@ -168,7 +169,7 @@ async fn destroy_if(
         return Err(Blocked::Held(message).into());
     }
     let Ok(Some(identity)) = parse_identity(vm) else {
-        // VMs are only created for objects with an identity.
+        // VMs are only created for VirtualMachines with an identity.
         return Ok(());
     };
     let vcenter = ctx.provider.vcenter().map_err(Blocked::Provider)?;

@@ -11,7 +11,7 @@ use crate::service::plan::{backends, selects};
 
 /// The time for load balancers to stop sending connections to a VM, and for its guest to end the open connections.
 ///
-/// The time begins at the object's deletion timestamp, which is in whole seconds, so up to one second is lost.
+/// The time begins at the VirtualMachine's deletion timestamp, which is in whole seconds, so up to one second is lost.
 const DRAIN: SignedDuration = SignedDuration::from_secs(3);
 /// The interval at which a draining VM is checked again, because the other VMs may be gone by then.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -170,12 +170,12 @@ impl ReconcileError for Error {
             Self::Blocked(Blocked::Unmet(unmet)) => {
                 Disposition::Waiting(unmet.unwatched.then_some(UNWATCHED))
             }
-            // When vCenter returns, all objects are enqueued. A failed call is repeated after an interval.
+            // When vCenter returns, all VirtualMachines are enqueued. A failed call is repeated after an interval.
             Self::Blocked(Blocked::Provider(problem)) => {
                 Disposition::Waiting(problem.is_unwatched().then_some(UNSETTLED))
             }
-            // An unavailable VM may turn out to belong to another object, and vCenter doesn't report the destruction of a
-            // VM that was moved.
+            // An unavailable VM may turn out to belong to another VirtualMachine, and vCenter doesn't report the destruction of
+            // a VM that was moved.
             Self::Blocked(Blocked::Unavailable(_) | Blocked::Moved(_)) => {
                 Disposition::Waiting(Some(UNWATCHED))
             }

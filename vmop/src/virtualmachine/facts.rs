@@ -30,7 +30,7 @@ use crate::vcenter::mark::Mark;
 pub struct Facts {
     /// The instance and BIOS UUIDs.
     pub identity: Identity,
-    /// The mark that this object's VM has in vCenter.
+    /// The mark that the VM of this VirtualMachine has in vCenter.
     pub mark: Mark,
     /// The VM in vCenter, or why it wasn't found.
     pub found: Found,

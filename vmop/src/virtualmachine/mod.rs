@@ -83,14 +83,14 @@ async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Resu
     delete::end_if_object_went(settled, &cached, &vm, &ctx).await
 }
 
-/// Reconciles an object that is being deleted.
+/// Reconciles a VirtualMachine that is being deleted.
 async fn reconcile_deletion(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
     let deletion = report_slow_deletion(delete::delete(vm, ctx).boxed(), vm, ctx).await?;
     report_deletion(vm, deletion, ctx).await
 }
 
-/// Reconciles an object that has its finalizer and identity. A VM to be created also holds a creation `slot`. `waited` is true
-/// if a status was written while the object waited for the slot.
+/// Reconciles a VirtualMachine that has its finalizer and identity. If its VM doesn't exist yet, it also holds a creation slot.
+/// `waited` is true if a status was written while it waited for the slot.
 async fn settle(
     cached: &Arc<VirtualMachine>,
     vm: Arc<VirtualMachine>,
@@ -131,7 +131,7 @@ fn wait_for_slot<'a>(
     .boxed()
 }
 
-/// Returns the object with its finalizer and both UUIDs, or reports why they can't be added.
+/// Returns the VirtualMachine with its finalizer and both UUIDs, or reports why they can't be added.
 fn prepare_or_report<'a>(
     vm: &'a Arc<VirtualMachine>,
     ctx: &'a Context,

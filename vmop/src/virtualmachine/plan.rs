@@ -180,7 +180,7 @@ fn change_running(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Vec<St
     joined.into_iter().chain(settings).chain(restart_step(vm, vsphere_vm, facts.now)).collect()
 }
 
-/// Returns true if a check annotation on the object blocks power-on.
+/// Returns true if a check annotation on the VirtualMachine blocks power-on.
 fn is_held_back(vm: &VirtualMachine) -> bool {
     !checks(vm, annotation::POWER_ON_CHECK).is_empty()
 }

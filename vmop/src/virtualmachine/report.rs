@@ -42,14 +42,14 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 const USUAL_CLONE: SignedDuration = SignedDuration::from_mins(15);
 /// The longest time that any other task usually takes.
 const USUAL_CHANGE: SignedDuration = SignedDuration::from_mins(2);
-/// The time after which the status of a deleted object says which vCenter task the deletion waits for.
+/// The time after which the status of a deleted VirtualMachine says which vCenter task the deletion waits for.
 const SLOW_DELETION: SignedDuration = SignedDuration::from_secs(20);
 
 /// The outcome of carrying out a plan.
 pub struct Attempt {
     /// The VM if it was created or changed, or the error.
     pub result: Result<Option<Arc<Vm>>, Error>,
-    /// True if a status was written meanwhile, so that the caller's copy of the object is outdated.
+    /// True if a status was written meanwhile, so that the caller's copy of the VirtualMachine is outdated.
     pub reported: bool,
 }
 
@@ -74,7 +74,8 @@ pub fn report_attempt<'a>(
         }
         report(vm, Some(facts), &Outcome::of(&result), ctx).await?;
         let vsphere_vm = result?;
-        // This copy of the object doesn't contain a status that was written meanwhile. Requeue to compare with that status.
+        // This copy of the VirtualMachine doesn't contain a status that was written meanwhile. Requeue to compare with that
+        // status.
         Ok(if again { Next::After(REQUEUE_SOON) } else { next(vm, vsphere_vm.as_deref(), facts) })
     }
     .boxed()
@@ -138,7 +139,7 @@ pub async fn report_if_slow<T>(
     }
 }
 
-/// Reports what delays a slow step: a question from vCenter, or a task that takes longer than usual. If the object was
+/// Reports what delays a slow step: a question from vCenter, or a task that takes longer than usual. If the VirtualMachine was
 /// deleted meanwhile, reports that the deletion waits for the step.
 fn report_hold_up<'a>(
     vm: &'a VirtualMachine,
@@ -249,13 +250,13 @@ pub async fn report_slow_deletion(
     }
 }
 
-/// Returns the VM whose object is being deleted.
+/// Returns the VM of a VirtualMachine that is being deleted.
 fn deleted_vm(vm: &VirtualMachine, ctx: &Context) -> Option<Arc<Vm>> {
     let identity = parse_identity(vm).ok()??;
     ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present()
 }
 
-/// Writes the status of an object that is being deleted, and returns when to requeue the object.
+/// Writes the status of a VirtualMachine that is being deleted, and returns when to requeue it.
 pub fn report_deletion<'a>(
     vm: &'a VirtualMachine,
     deletion: Deletion,
@@ -277,7 +278,7 @@ pub fn report_deletion<'a>(
     .boxed()
 }
 
-/// Reports that an object is paused. A pause by Cluster API isn't reported.
+/// Reports that a VirtualMachine is paused. A pause by Cluster API isn't reported.
 pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
     async move {
         if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {

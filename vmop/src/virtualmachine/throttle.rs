@@ -44,8 +44,8 @@ impl StatusThrottle {
     }
 }
 
-/// Returns how long a new object's status can wait if the cause of the error only needs time; `None` if the status must be
-/// written now.
+/// Returns how long the status of a new VirtualMachine can wait, if the cause of the error only needs time. Returns `None` if
+/// the status must be written now.
 pub fn quiet_after_error(vm: &VirtualMachine, error: &Error, now: Timestamp) -> Option<Duration> {
     let passing = match error {
         Error::Blocked(Blocked::Unmet(unmet)) => unmet.underway,

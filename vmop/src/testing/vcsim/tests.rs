@@ -164,7 +164,7 @@ async fn one_call_makes_a_vm_and_a_second_finds_it(sim: Sim) {
     assert_eq!(again.moref, vsphere_vm.moref);
     assert_eq!(names(&sim).await, ["cp-0"]);
 
-    // Another object's VM with the same name is neither adopted nor changed.
+    // Another VirtualMachine's VM with the same name is neither adopted nor changed.
     let mut other = fixtures::facts(Found::Absent);
     other.mark = mark::Mark::new("other", "cp-0", "s1");
     let refused = clone_vm(&intent, &other, &vcenter).await;
@@ -327,7 +327,7 @@ async fn linked_disks_are_promoted_once_and_their_template_can_go(sim: Sim) {
     let PromotionState::Due(disks) = state(&vm, &vsphere_vm).await else { panic!("a linked clone") };
     assert_eq!(disks.len(), 1);
 
-    // A failure in vCenter is reported, and retried only after the object changes.
+    // A failure in vCenter is reported, and retried only after the VirtualMachine changes.
     let fault = json!({"method": "PromoteDisks_Task", "kind": "taskFault", "fault": "FileFault", "message": "no space", "count": 1});
     sim.post("/v1/faults", fault).await;
     begin_promotion(&promotions, &vm, &vsphere_vm.moref, &disks, &vcenter);

@@ -144,7 +144,7 @@ fn metadata(
     let name = vm.name_any();
     let addressed = input.nics.iter().any(|nic| nic.addressing.has_ipv4());
     let mut ours = Metadata {
-        // The object's UID isn't suitable: it changes when the object is moved to another cluster.
+        // The VirtualMachine's UID isn't suitable: it changes when the VirtualMachine is moved to another cluster.
         instance_id: data.instance_id.clone().unwrap_or_else(|| input.identity.bios.to_string()),
         local_hostname: Some(name.clone()),
         hostname: Some(name),

@@ -96,7 +96,7 @@ fn device(nic: &Nic) -> Value {
     device
 }
 
-/// Returns the VM's object as Go templates see it: the metadata fields are also fields of the object itself.
+/// Returns the VirtualMachine as Go templates see it: the metadata fields are also fields of the object itself.
 fn object(vm: &VirtualMachine) -> Value {
     let sparse = |value: Value| match value {
         Value::Object(mut map) => {

@@ -105,7 +105,7 @@ fn unbox(plan: Box<ClonePlan>) -> ClonePlan {
 }
 
 /// Returns the VM with this name if an earlier attempt created it for this VirtualMachine. Fails if the name belongs to another
-/// VM or object.
+/// VM, or to a vCenter object of another type.
 ///
 /// A VM that is still being created doesn't have a reference yet. The inventory stream shows the VM once it has one.
 async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> Result<Arc<Vm>, Error> {

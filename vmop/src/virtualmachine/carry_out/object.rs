@@ -1,4 +1,5 @@
-//! Writes to the VirtualMachine except its status: identity, finalizer, and metadata that must travel with the object.
+//! Writes to the VirtualMachine except its status: identity, finalizer, and metadata that must be kept when it is moved to
+//! another cluster.
 
 use std::sync::Arc;
 
@@ -56,8 +57,8 @@ pub async fn prepare(
     Ok((Arc::new(Box::pin(ctx.api.patch(&**vm, patch)).await?), identity))
 }
 
-/// Returns the plan after checking that it is based on the API server's state. `cached` is the object from the cache, and `vm`
-/// is the object after this reconcile's last write.
+/// Returns the plan after checking that it is based on the API server's state. `cached` is the VirtualMachine from the cache,
+/// and `vm` is the VirtualMachine after this reconcile's last write.
 pub fn confirm_plan<'a>(
     plan: Result<Plan, Error>,
     cached: &'a Arc<VirtualMachine>,
@@ -79,9 +80,9 @@ pub fn confirm_plan<'a>(
     .boxed()
 }
 
-/// Checks that the API server's object has the same [`decisive_state`] as the cached object.
+/// Checks that the VirtualMachine in the API server has the same [`decisive_state`] as the cached one.
 ///
-/// After a restart, the cache may come from an API server that lags, and contain objects that are already gone.
+/// After a restart, the cache may come from an API server that lags, and contain VirtualMachines that are already gone.
 pub async fn confirm_current(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let live = ctx.api.live(vm).await?;
     if live.is_some_and(|live| decisive_state(&live) == decisive_state(vm)) {
@@ -90,8 +91,8 @@ pub async fn confirm_current(vm: &VirtualMachine, ctx: &Context) -> Result<(), E
     Err(stale_cache::<VirtualMachine>(vm.metadata.namespace.as_deref(), &vm.name_any()).into())
 }
 
-/// Records in the object the facts that must travel with it: that its VM existed, the class by which the VM was sized, and the
-/// VM's disks.
+/// Records in the VirtualMachine the facts that must be kept when it is moved to another cluster: that its VM existed, the
+/// class by which the VM was sized, and the VM's disks.
 ///
 /// Also removes the record of a completed request to the guest, and records who paused the VM.
 pub fn note_progress<'a>(
@@ -160,7 +161,7 @@ fn metadata_patch(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, progress:
     if patch.is_empty() { Value::Null } else { patch.into() }
 }
 
-/// Records in the object who paused its VM.
+/// Records in the VirtualMachine who paused its VM.
 pub async fn note_pause(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let vsphere_vm = parse_identity(vm)
         .ok()

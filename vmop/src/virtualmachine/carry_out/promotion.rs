@@ -13,7 +13,7 @@ use crate::virtualmachine::storage::promotions::{PromotionProgress, Promotions};
 /// The retry delay for a promotion whose failure is possibly temporary.
 const RETRY: Duration = Duration::from_mins(5);
 
-/// Begins the promotion in a background task, which enqueues the object after the promotion has ended.
+/// Begins the promotion in a background task, which enqueues the VirtualMachine after the promotion has ended.
 pub fn begin_promotion(
     promotions: &Arc<Promotions>,
     vm: &VirtualMachine,

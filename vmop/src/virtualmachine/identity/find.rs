@@ -31,16 +31,16 @@ pub enum Found {
     Absent,
     /// The VM can't be searched for or created, because its placement is missing.
     Nowhere(Unmet),
-    /// The object's VM.
+    /// The VM of the VirtualMachine.
     Ours(Arc<Vm>),
-    /// The object's VM, or a VM that may be the object's, while vCenter can't reach it. Its last known state isn't a basis for
-    /// decisions.
+    /// The VM of the VirtualMachine, or a VM that may be it, while vCenter can't reach that VM. Its last known state isn't a
+    /// basis for decisions.
     Unavailable(Arc<Vm>),
-    /// The object's VM, outside the watched folders.
+    /// The VM of the VirtualMachine, outside the watched folders.
     Moved(Arc<Vm>),
     /// The VM existed and is gone. The message says how.
     Lost(String),
-    /// Another VM has the object's UUID or name.
+    /// Another VM has the UUID or name of the VirtualMachine.
     Claimed(Claim),
 }
 
@@ -52,7 +52,7 @@ pub struct SearchPlaces<'a> {
     pub own: &'a Need<Placement>,
 }
 
-/// Searches for the object's VM in vCenter.
+/// Searches vCenter for the VM of the VirtualMachine `vm`.
 pub async fn find(
     vm: &VirtualMachine,
     identity: Identity,
@@ -144,10 +144,10 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
     }
 }
 
-/// Returns a VM whose configuration was never read and that may be this object's.
+/// Returns a VM whose configuration was never read and that may be the VM of the VirtualMachine `vm`.
 ///
-/// This is the VM in the object's status, or one with the object's name. If the object had a VM and has lost its status, as
-/// after a move to another cluster, any VM whose configuration was never read may be the object's.
+/// This is the VM in the status, or one with the VirtualMachine's name. If the VirtualMachine had a VM and has lost its status,
+/// as after a move to another cluster, any VM whose configuration was never read may be the one.
 pub fn unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
     let id = vm.status.as_ref().and_then(|status| status.unique_id.as_deref());
     let name = vm.name_any();
@@ -182,15 +182,15 @@ pub fn last_reference(vm: &VirtualMachine) -> Option<MoRef> {
     Some(MoRef::new("VirtualMachine", id))
 }
 
-/// Returns true if the object has a controller owner reference. The UUIDs of such objects are random.
+/// Returns true if the VirtualMachine has a controller owner reference. The UUIDs of such VirtualMachines are random.
 fn is_controlled(vm: &VirtualMachine) -> bool {
     vm.owner_references().iter().any(|owner| owner.controller == Some(true))
 }
 
-/// Searches for the VM that has the object's BIOS UUID, and returns `None` if there isn't one. The search covers the inventory
-/// and, if the object doesn't have a controller, all of vCenter, because a user may have chosen the object's UUIDs.
+/// Searches for the VM that has the VirtualMachine's BIOS UUID, and returns `None` if there isn't one. The search covers the
+/// inventory and, if the VirtualMachine doesn't have a controller, all of vCenter, because a user may have chosen the UUIDs.
 ///
-/// The inventory is searched even if the object has a controller, because the inventory contains other namespaces' VMs.
+/// The inventory is searched even if the VirtualMachine has a controller, because the inventory contains other namespaces' VMs.
 pub async fn find_holder(
     vm: &VirtualMachine,
     identity: Identity,

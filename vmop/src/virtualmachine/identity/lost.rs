@@ -8,11 +8,11 @@ use vsphere::{MoRef, Removal};
 
 use crate::vcenter::VCenter;
 
-/// The maximum time by which a VM's removal may precede its object's creation. The object may have been moved to this cluster
-/// after the removal.
+/// The maximum time by which a VM's removal may precede the creation of its VirtualMachine, which may have been moved to this
+/// cluster after the removal.
 const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// Returns the message about a lost VM. Reads vCenter's events, unless the object's condition already names the event.
+/// Returns the message about a lost VM. Reads vCenter's events, unless the VirtualMachine's condition already names the event.
 pub async fn describe_loss(vm: &VirtualMachine, vcenter: &VCenter) -> String {
     match known_loss(vm) {
         Some(message) => message.to_owned(),

@@ -1,4 +1,4 @@
-//! The UUIDs of a VM, which are persisted in its object before anything is created in vCenter.
+//! The UUIDs of a VM, which are persisted in its VirtualMachine before anything is created in vCenter.
 
 use api::names::annotation;
 use api::vmop::VirtualMachine;
@@ -37,7 +37,8 @@ pub fn parse_identity(vm: &VirtualMachine) -> Result<Option<Identity>, Blocked> 
     Ok(bios.zip(instance).map(|(bios, instance)| Identity { bios, instance }))
 }
 
-/// Returns the UUIDs of an object. A missing UUID is copied from the other field. If both are missing, both UUIDs are `drawn`.
+/// Returns the UUIDs of a VirtualMachine. A missing UUID is copied from the other field. If both are missing, both UUIDs are
+/// `drawn`.
 pub fn complete_identity(vm: &VirtualMachine, drawn: Uuid) -> Result<Identity, Blocked> {
     let mut filled = vm.clone();
     let given =
@@ -52,15 +53,16 @@ pub fn complete_identity(vm: &VirtualMachine, drawn: Uuid) -> Result<Identity, B
     parse_identity(&filled)?.ok_or_else(spec)
 }
 
-/// Returns true if the VM was ever created. The annotation is kept when the object is moved to another cluster, but the status
-/// isn't.
+/// Returns true if the VM was ever created. The annotation is kept when the VirtualMachine is moved to another cluster, but the
+/// status isn't.
 pub fn existed(vm: &VirtualMachine) -> bool {
     vm.annotations().contains_key(annotation::FIRST_BOOT_DONE)
         || vm.status.as_ref().is_some_and(|status| status.unique_id.is_some())
 }
 
-/// Returns the object's state that decides what is done to its VM. The state must be current before an irreversible action. The
-/// tuple contains the generation, true if the object is being deleted, and true if its VM was ever created.
+/// Returns the state of the VirtualMachine that decides what is done to its VM. The state must be current before an
+/// irreversible action. The tuple contains the generation, true if the VirtualMachine is being deleted, and true if its VM was
+/// ever created.
 pub fn decisive_state(vm: &VirtualMachine) -> (Option<i64>, bool, bool) {
     (vm.metadata.generation, vm.metadata.deletion_timestamp.is_some(), existed(vm))
 }

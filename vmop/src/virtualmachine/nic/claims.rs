@@ -68,7 +68,8 @@ pub fn divide<H: Iterator<Item = Arc<VirtualMachine>>>(
     claims
 }
 
-/// Returns a sort key by age. If two VMs have an address that isn't assigned, the older object is assumed to have had it first.
+/// Returns a sort key by age. If two VMs have an address that isn't assigned, the older VirtualMachine is assumed to have had
+/// it first.
 fn age(vm: &VirtualMachine) -> (Option<&Time>, Option<&str>) {
     (vm.metadata.creation_timestamp.as_ref(), vm.metadata.uid.as_deref())
 }

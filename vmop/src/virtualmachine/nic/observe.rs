@@ -197,7 +197,7 @@ fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) 
         let message = format!(
             "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or use another network or interface"
         );
-        // The deletion of the other VM's object doesn't enqueue this VM.
+        // The deletion of the other VM's network interface object doesn't enqueue this VM.
         return Err(Unmet::in_vcenter(reason::NETWORK_NOT_READY, message));
     }
     match object.meta().deletion_timestamp {

@@ -97,7 +97,7 @@ pub fn other_user<K: Resource>(object: &K, vm: &VirtualMachine) -> Option<String
     (user != vm.name_any()).then(|| user.to_owned())
 }
 
-/// Creates the objects. When a network provider writes their status, the VM is reconciled.
+/// Creates the network interface objects. When a network provider writes their status, the VM is reconciled.
 pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), Error> {
     for request in requests {
         match request {
@@ -108,7 +108,7 @@ pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), E
     Ok(())
 }
 
-/// Creates an object. An existing object with this name is left unchanged, because it may be another VM's.
+/// Creates a network interface object. An existing object with this name is left unchanged, because it may be another VM's.
 async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Result<(), Error> {
     match api.create(object).await {
         Err(error) if is_already_exists(&error) => {

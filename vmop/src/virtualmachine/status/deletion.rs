@@ -1,4 +1,4 @@
-//! The status of an object that is being deleted. `Ready` shows what the deletion waits for; the rest is left unchanged.
+//! The status of a VirtualMachine that is being deleted. `Ready` shows what the deletion waits for; the rest is left unchanged.
 
 use api::conditions::{Condition, ERROR, INFO, READY, WARNING, vmop as known};
 use api::names::finalizer;
@@ -6,7 +6,7 @@ use api::vmop::{VirtualMachine, VirtualMachineStatus, vm_phase};
 
 use crate::virtualmachine::error::{Blocked, Error};
 
-/// Returns the status for an object whose VM can't be destroyed yet.
+/// Returns the status of a VirtualMachine whose VM can't be destroyed yet.
 pub fn blocked_status(vm: &VirtualMachine, error: &Error) -> VirtualMachineStatus {
     let severity = match error {
         Error::Vcenter(error) if error.retryable() => WARNING,
@@ -18,8 +18,8 @@ pub fn blocked_status(vm: &VirtualMachine, error: &Error) -> VirtualMachineStatu
     deleting(vm, Condition::is_false(READY, severity, reason, error.advised()))
 }
 
-/// Returns the status for an object that only has finalizers of other controllers, or `None` without such finalizers. Except
-/// for the phase and `Ready`, the status keeps its last values.
+/// Returns the status of a VirtualMachine that only has finalizers of other controllers, or `None` without such finalizers.
+/// Except for the phase and `Ready`, the status keeps its last values.
 pub fn let_go_status(vm: &VirtualMachine) -> Option<VirtualMachineStatus> {
     let finalizers = finalizer::strangers(&vm.metadata)?;
     let message = format!(

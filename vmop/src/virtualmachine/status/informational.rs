@@ -82,7 +82,7 @@ pub fn add_protected(vm: &VirtualMachine, all: &mut Vec<Condition>) {
     }
 }
 
-/// Returns the status for a paused object: unchanged, except for the pause condition.
+/// Returns the status of a paused VirtualMachine: unchanged, except for the pause condition.
 pub fn paused_status(vm: &VirtualMachine) -> VirtualMachineStatus {
     let mut status = vm.status.clone().unwrap_or_default();
     status.conditions.retain(|condition| condition.type_ != condition_types::RECONCILE);

@@ -1,7 +1,8 @@
 //! VM disks: the image's disks and the VM's own vSphere volumes.
 //!
-//! The VM's ExtraConfig marks the controller slots of the disks that we created, and the object records which disks were found
-//! there ([`super::record`]). A disk that someone else attached must never be destroyed with the VM.
+//! The VM's ExtraConfig marks the controller slots of the disks that we created, and an annotation of the VirtualMachine
+//! records which disks were found there ([`super::record`]). A disk that someone else attached must never be destroyed with the
+//! VM.
 
 use api::vmop::{LARGEST_DISK_MIB, VirtualMachine, VirtualMachineVolume, VirtualMachineVolumeStatus};
 use vsphere::{

@@ -38,7 +38,7 @@ pub enum PromotionState {
     Running,
     /// The promotion failed with this message and is retried after a delay.
     Retrying(String),
-    /// The promotion failed with this message, and isn't retried until the object changes.
+    /// The promotion failed with this message, and isn't retried until the VirtualMachine changes.
     Failed(String),
 }
 

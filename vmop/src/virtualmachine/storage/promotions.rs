@@ -16,7 +16,7 @@ pub struct Promotions {
     enqueue: Enqueue<VirtualMachine>,
 }
 
-/// A promotion, and the object generation for which it was begun.
+/// A promotion, and the generation of the VirtualMachine for which it was begun.
 struct Promoting {
     vsphere_vm: MoRef,
     generation: Option<i64>,
@@ -32,17 +32,17 @@ pub enum PromotionProgress {
     Ended,
     /// The promotion failed with this message and is retried after a delay.
     Retrying(String),
-    /// The promotion failed with this message, and isn't retried until the object changes.
+    /// The promotion failed with this message, and isn't retried until the VirtualMachine changes.
     Failed(String),
 }
 
 impl Promotions {
-    /// Creates an empty registry. `enqueue` receives the objects whose promotion has progressed.
+    /// Creates an empty registry. `enqueue` receives the VirtualMachines whose promotion has progressed.
     pub fn new(enqueue: Enqueue<VirtualMachine>) -> Arc<Self> {
         Arc::new(Self { begun: Mutex::default(), enqueue })
     }
 
-    /// Records that a promotion for this object was begun.
+    /// Records that a promotion for this VirtualMachine was begun.
     pub fn begin(&self, vm: &VirtualMachine, vsphere_vm: &MoRef) {
         let promoting = Promoting {
             vsphere_vm: vsphere_vm.clone(),
@@ -52,7 +52,7 @@ impl Promotions {
         self.begun.lock().insert(ObjectRef::from_obj(vm), promoting);
     }
 
-    /// Records the progress unless the object has a different VM by now, and enqueues the object.
+    /// Records the progress unless the VirtualMachine has a different VM by now, and enqueues the VirtualMachine.
     pub fn record(&self, vm: &ObjectRef<VirtualMachine>, vsphere_vm: &MoRef, progress: PromotionProgress) {
         if let Some(promoting) = self.begun.lock().get_mut(vm).filter(|begun| begun.vsphere_vm == *vsphere_vm)
         {
@@ -61,7 +61,7 @@ impl Promotions {
         self.enqueue.enqueue(vm.clone());
     }
 
-    /// Forgets a failed promotion and enqueues the object, so that it is begun again.
+    /// Forgets a failed promotion and enqueues the VirtualMachine, so that the promotion is begun again.
     pub fn retry(&self, vm: &ObjectRef<VirtualMachine>) {
         self.forget(vm);
         self.enqueue.enqueue(vm.clone());
@@ -72,7 +72,7 @@ impl Promotions {
         self.begun.lock().remove(vm);
     }
 
-    /// Returns the progress of the VM's promotion. An end or a failure counts until the object changes.
+    /// Returns the progress of the VM's promotion. An end or a failure counts until the VirtualMachine changes.
     pub fn progress(&self, vm: &VirtualMachine, vsphere_vm: &MoRef) -> Option<PromotionProgress> {
         let begun = self.begun.lock();
         let promoting =

@@ -2,7 +2,8 @@
 //! later.
 //!
 //! ExtraConfig lists the controller slots of the VM's own disks, because the UUIDs of a clone's disks are only known after the
-//! clone. The object records which disks were first found there, in the same write that records that the VM exists.
+//! clone. An annotation of the VirtualMachine records which disks were first found there, in the same write that records that
+//! the VM exists.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,8 @@ pub struct RecordedDisk {
 pub struct DiskRecord(BTreeMap<String, RecordedDisk>);
 
 impl DiskRecord {
-    /// Parses the record from the object. An invalid record counts as empty, so that disks are judged by their slots.
+    /// Parses the record in the VirtualMachine's annotation. An invalid record counts as empty, so that disks are judged by
+    /// their slots.
     pub fn of(vm: &VirtualMachine) -> Self {
         let written = vm.annotations().get(annotation::DISKS);
         Self(written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())

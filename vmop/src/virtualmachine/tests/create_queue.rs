@@ -1,4 +1,4 @@
-//! Tests VMs in the creation queue, with an API server that accepts their statuses or has lost their objects.
+//! Tests VMs in the creation queue, with an API server that accepts their statuses or has lost their VirtualMachines.
 
 use std::sync::Arc;
 

@@ -89,7 +89,7 @@ async fn a_snapshot_holds_the_deletion_of_a_vm_with_another_ones_disk(sim: Sim) 
     runtime.shutdown.cancel();
 }
 
-/// A running VM whose object is being deleted, both in the API server and in the cache.
+/// A running VM whose VirtualMachine is being deleted, both in the API server and in the cache.
 struct Deleted {
     vcenter: Arc<VCenter>,
     requests: Arc<Mutex<Vec<Request>>>,

@@ -61,7 +61,7 @@ async fn find_now(vm: &VirtualMachine, sim: &Sim, vcenter: &VCenter, ctx: &Conte
     find(vm, identity(vm), &mark, &places, vcenter, &ctx.caches).await
 }
 
-/// Creates this number of running VMs, and returns their objects with statuses.
+/// Creates this number of running VMs, and returns their VirtualMachines with statuses.
 pub(super) async fn made(
     number: u128,
     sim: &Sim,
@@ -115,7 +115,7 @@ async fn away(vcenter: &VCenter, number: usize) {
     vcenter.inventory.wait_until(std::time::Duration::from_secs(30), so).await.expect("the stream tells");
 }
 
-/// Asserts that the object keeps its status, that the power condition explains why, and that the VM can't be destroyed.
+/// Asserts that the VirtualMachine keeps its status, that the power condition explains why, and that the VM can't be destroyed.
 async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ctx: &Context) {
     let found = find_now(vm, sim, vcenter, ctx).await;
     assert!(matches!(found, Found::Unavailable(_)), "{}: {found:?}", vm.name_any());
@@ -131,7 +131,7 @@ async fn stays(vm: &VirtualMachine, word: &str, sim: &Sim, vcenter: &VCenter, ct
     assert!(matches!(refused, Err(Error::Blocked(Blocked::Unavailable(_)))), "{refused:?}");
 }
 
-/// Asserts that VMs weren't created or destroyed, and that each object's VM is found with the same status.
+/// Asserts that VMs weren't created or destroyed, and that each VirtualMachine's VM is found with the same status.
 async fn all_are_back(objects: &[VirtualMachine], sim: &Sim, vcenter: &VCenter, ctx: &Context) {
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("Destroy_Task").await), (0, 0));
     for vm in objects {
@@ -221,7 +221,7 @@ async fn no_vm_is_made_or_destroyed_while_a_datastore_is_away(sim: Sim) {
     }
 }
 
-/// Returns an object that never had a VM.
+/// Returns a VirtualMachine that never had a VM.
 fn fresh() -> VirtualMachine {
     let mut vm = object(99);
     vm.metadata.annotations = None;
@@ -364,8 +364,8 @@ async fn a_vm_outlives_the_memory_of_a_task(sim: Sim) {
     assert_eq!(sim.get("/v1/orphans").await["files"], json!(["ds1/theirs"]));
 }
 
-/// Returns the result of a reconcile that failed because its object is gone. `marked` means that the object had the finalizer
-/// before.
+/// Returns the result of a reconcile that failed because its VirtualMachine is gone. `marked` means that the VirtualMachine had
+/// the finalizer before.
 async fn end_after(marked: bool, vm: &VirtualMachine, ctx: &Context) -> Result<(), Error> {
     let mut cached = vm.clone();
     cached.metadata.finalizers = marked.then(|| vec![finalizer::VIRTUAL_MACHINE.to_owned()]);
