@@ -44,13 +44,13 @@ pub enum DataSourceKind {
 }
 
 impl DataSourceWatches {
-    /// Creates a set without watches.
+    /// Starts without watches. VMs whose Secret or ConfigMap changed are sent to `enqueue`.
     pub fn new(client: Client, enqueue: Enqueue<VirtualMachine>) -> Self {
         Self { client, enqueue, watches: Mutex::default() }
     }
 
-    /// Enqueues `vm` when the object has another resource version than `seen`. If `seen` is `None`, enqueues `vm` when the
-    /// object exists.
+    /// Enqueues `vm` when the Secret or ConfigMap with this name has another resource version than `seen`. If `seen` is `None`,
+    /// enqueues `vm` when the object exists.
     pub fn watch_for_change(
         &self,
         vm: &ObjectRef<VirtualMachine>,

@@ -67,7 +67,8 @@ pub fn hold_for_check(clone: &mut CloneSpec, proven: DeviceKinds) -> bool {
     true
 }
 
-/// Returns the device kinds that the clone requested and that are complete.
+/// Returns the device kinds in `complete` that the clone requested. For these kinds, the clone proves that clones get their
+/// devices.
 pub fn proven(vsphere_vm: &Vm, complete: DeviceKinds) -> DeviceKinds {
     let asked = unchecked(vsphere_vm).unwrap_or_default();
     DeviceKinds { nics: asked.nics && complete.nics, disks: asked.disks && complete.disks }
@@ -80,7 +81,7 @@ pub fn unchecked_note(kinds: DeviceKinds) -> (String, String) {
     (INTERFACES.to_owned(), [UNCHECKED].into_iter().chain(words).collect())
 }
 
-/// Returns the device kinds that the clone requested, if they aren't checked yet.
+/// Returns the device kinds that the clone requested, or `None` if its devices don't have to be checked.
 pub fn unchecked(vsphere_vm: &Vm) -> Option<DeviceKinds> {
     let kinds = vsphere_vm.extra_config.get(INTERFACES)?.strip_prefix(UNCHECKED)?;
     Some(DeviceKinds { nics: kinds.contains("nics"), disks: kinds.contains("disks") })

@@ -26,7 +26,7 @@ pub enum Error<Own: OwnError = NoOther> {
     /// vCenter rejected a call or didn't respond to it.
     #[error(transparent)]
     Vcenter(#[from] vsphere::Error),
-    /// The cache is older than the API server's state.
+    /// The cache is older than this controller's last write.
     #[error(transparent)]
     StaleCache(#[from] StaleCache),
     /// The API server rejected a call or didn't respond to it.

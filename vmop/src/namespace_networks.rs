@@ -22,7 +22,8 @@ pub fn default_network(provider: Option<NetworkProvider>, configured: Option<&st
     configured.or_else(|| (provider == Some(NetworkProvider::Named)).then_some(VM_NETWORK))
 }
 
-/// Returns why VMs in `namespace` may not connect to the network with that name or MoID, or `None` if they may.
+/// Returns the reason why VMs in `namespace` aren't allowed to connect to the network with that name or MoID, or `None` if they
+/// are.
 pub fn refusal(
     namespace: &str,
     name: &str,

@@ -1,4 +1,5 @@
-//! Detects who paused a VM: an annotation on the object, or a key in the VM's ExtraConfig.
+//! Detects if a VM is paused: by a user, through an annotation on the VirtualMachine, or by a vSphere administrator, through a
+//! key in the VM's ExtraConfig.
 
 use api::names::annotation;
 use kube::{Resource, ResourceExt};

@@ -49,7 +49,7 @@ pub enum Zone {
 /// The part of the provider configuration that admission uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `NetworkProvider`: `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
+    /// The network provider (`NetworkProvider`): `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
     pub network_provider: Option<NetworkProvider>,
     /// The default network for interfaces (`Network`).
     pub network: Option<String>,

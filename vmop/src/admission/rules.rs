@@ -18,7 +18,7 @@ use crate::virtualmachine::readiness::{NO_PORT, probe_port};
 /// The only port that a TCP probe may use in restricted networks.
 const RESTRICTED_PORT: i32 = 6443;
 
-/// Denies changes to a VM's UUIDs by requesters who aren't privileged. This webhook runs before the defaults set generated
+/// Denies changes to a VM's UUIDs by requesters who aren't privileged. This webhook runs before the one that generates missing
 /// UUIDs.
 ///
 /// The API server calls this webhook only for users whom RBAC doesn't permit to set identities.

@@ -1,4 +1,4 @@
-//! One test per rule. Rules in the CRD schema are tested with a real API server, in the story
+//! One test per rule. Rules in the CRD schema are tested with a real API server, in the test
 //! `what_a_virtual_machine_may_not_be_is_refused`.
 
 use std::collections::BTreeMap;

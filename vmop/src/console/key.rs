@@ -24,10 +24,10 @@ const NUMBERS: usize = 64;
 /// The reasons why a key can't encrypt a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// Not a PEM block with a public key.
+    /// The text isn't a PEM block with a public key.
     #[error("it is not a PEM block \"PUBLIC KEY\"")]
     NotPem,
-    /// Not an RSA key.
+    /// The key isn't an RSA key.
     #[error("it is not an RSA public key")]
     NotRsa,
     /// The key is too short or too long. Contains its length in bits.
@@ -117,7 +117,7 @@ fn block(pem: &str, label: &str) -> Option<Vec<u8>> {
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const SEQUENCE: u8 = 0x30;
-/// `AlgorithmIdentifier` of `rsaEncryption`, without its tag and length.
+/// The content of the DER-encoded `AlgorithmIdentifier` for `rsaEncryption`, without its tag and length.
 const RSA: [u8; 13] = [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
 /// Parses an `RSAPublicKey` (PKCS #1).
@@ -171,7 +171,7 @@ mod tests {
         PublicKey { modulus: line("modulus"), exponent: BigUint::from(65537u32) }
     }
 
-    /// Decrypts with the textbook algorithm.
+    /// Decrypts a base64 ciphertext with the test's private key.
     fn decrypted(cipher: &str) -> String {
         let cipher = BigUint::from_bytes_be(&STANDARD.decode(cipher).unwrap());
         let message = cipher.modpow(&line("private"), &line("modulus")).to_bytes_be();

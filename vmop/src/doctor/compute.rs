@@ -96,7 +96,7 @@ async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
     found
 }
 
-/// Returns the class's sizes that vSphere rejects.
+/// Reports the sizes in the class that vSphere rejects.
 fn judge_size(class: &VirtualMachineClass) -> Vec<Diagnosis> {
     let faults = size_faults(&class.spec).into_iter();
     let found = |fault: &SizeFault| {

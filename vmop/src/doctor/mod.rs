@@ -39,7 +39,7 @@ pub struct Options {
     pub namespace: String,
     /// A CA bundle (PEM) that replaces the configured `CAFilePath`, which may exist only in the VM operator's container.
     pub ca: Option<String>,
-    /// Records vCenter's requests and responses. Off by default.
+    /// Records the requests to vCenter and its responses. Off by default.
     pub recorder: Recorder,
 }
 

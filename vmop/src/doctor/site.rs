@@ -52,8 +52,8 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Reads the objects. The site is `None` if its placements or clusters can't be read, or if the datacenter doesn't
-    /// exist.
+    /// Reads the objects, and reports the ones that can't be read. The site is `None` if its placements or clusters can't be
+    /// read, or if the datacenter doesn't exist.
     pub async fn read(
         kube: &'a Client,
         settings: &'a Settings,

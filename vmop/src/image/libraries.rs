@@ -30,7 +30,8 @@ pub struct ImageLibrary {
 }
 
 impl ImageLibrary {
-    /// Returns the name in the images' provider reference.
+    /// Returns the name that the library's images use in their provider reference: the name of the ContentLibraryProvider, or
+    /// the library's UUID without one.
     pub fn name(&self) -> &str {
         self.provider.as_ref().map_or(&self.id, |provider| &provider.name)
     }
@@ -90,7 +91,7 @@ pub fn is_for_releases(source: &ContentSource) -> bool {
     source.labels().get(label::RELEASE_LIBRARY).is_some_and(|value| value == "true")
 }
 
-/// Returns the name of the ContentLibraryProvider that a source refers to.
+/// Returns the name of the ContentLibraryProvider that a source refers to, if it refers to one.
 pub fn provider_of(source: &ContentSource) -> Option<&str> {
     let provider = source.spec.provider_ref.as_ref();
     provider.filter(|provider| provider.kind == PROVIDER_KIND).map(|provider| provider.name.as_str())

@@ -108,17 +108,17 @@ fn is_of(image: &VirtualMachineImage, library: &str) -> bool {
 /// The result of one sync.
 #[derive(Default)]
 struct Sync {
-    /// Item ids from the listed libraries.
+    /// The ids of the items in the libraries that could be listed.
     items: HashSet<String>,
-    /// Ids for libraries that couldn't be listed. Their images are kept.
+    /// The ids of libraries that couldn't be listed. Their images are kept.
     unread: HashSet<String>,
-    /// Ids for items that couldn't be read. Their images are kept.
+    /// The ids of items that couldn't be read. Their images are kept.
     unread_items: HashSet<String>,
     /// Item ids by image name.
     names: HashMap<String, String>,
     /// The problems with libraries and items.
     wrong: Vec<LibraryProblem>,
-    /// The error because of which the sync must be repeated.
+    /// The error that requires another sync, if there is one.
     failed: Option<Error>,
 }
 
@@ -377,7 +377,7 @@ impl Images {
     }
 }
 
-/// Sets the conditions' transition times.
+/// Sets the conditions' transition times. A condition whose status didn't change keeps its time in `old`.
 fn with_times(
     old: &VirtualMachineImageStatus,
     mut status: VirtualMachineImageStatus,

@@ -115,7 +115,7 @@ fn annotations(descriptor: &Descriptor) -> BTreeMap<String, String> {
     kept
 }
 
-/// Returns the image's status, from the parsed `descriptor` or the error in it.
+/// Returns the image's status, from the `descriptor` or the error that prevented its parsing.
 pub fn status(
     library: &ImageLibrary,
     item: &LibraryItem,

@@ -27,7 +27,7 @@ pub struct Context {
     pub provider: Arc<Provider>,
     /// The watch caches.
     pub caches: Caches,
-    /// Enqueues a policy's VirtualMachines after it was realized.
+    /// Enqueues the VirtualMachines of a policy after the policy was realized.
     pub vms: Enqueue<VirtualMachine>,
 }
 

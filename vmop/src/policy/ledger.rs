@@ -36,7 +36,7 @@ pub struct Ledger {
     /// The policy's folders and pools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Child>,
-    /// The hashed ids of other modules that existed before creation began. `None` unless modules are being created.
+    /// The hashed ids of all cluster modules that existed when module creation began. `None` unless modules are being created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known: Option<BTreeSet<String>>,
 }
@@ -92,7 +92,7 @@ impl Ledger {
         written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// Returns the annotation value.
+    /// Serializes the ledger as the annotation's value.
     pub fn text(&self) -> String {
         // Serializing maps and sets of strings can't fail.
         serde_json::to_string(self).unwrap_or_default()

@@ -74,7 +74,7 @@ where
     }
 }
 
-/// Opens a connection.
+/// The function that opens a connection.
 type Connect = fn(SocketAddr) -> BoxFuture<'static, io::Result<()>>;
 
 fn connect(address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {

@@ -12,7 +12,7 @@ use crate::program::parts::Parts;
 use crate::templates;
 use crate::vcenter::LibraryProblem;
 
-/// Collects templates until dropped.
+/// Watches for events that may make templates unused, and destroys unused templates some time after them, until dropped.
 pub async fn collect(parts: Parts) {
     let due = Arc::clone(&parts.collect_templates);
     let notified = Arc::clone(&due);
@@ -49,7 +49,7 @@ async fn wait_until_quiet(events: &Notify, quiet: Duration) {
     while tokio::time::timeout(quiet, events.notified()).await.is_ok() {}
 }
 
-/// Returns the item id and content version of an image.
+/// Returns the item id and content version of an image, if the version is known.
 fn content(image: &VirtualMachineImage) -> Option<(String, String)> {
     let status = image.status.as_ref()?;
     Some((image.spec.image_id.clone(), status.content_version.clone()?))

@@ -115,8 +115,8 @@ fn registration(library: &Value, namespace: &str, name: &str) -> Result<String, 
     })
 }
 
-/// Returns the library id of a ContentLibraryProvider or ContentSource that is bound in the namespace. The inner error says why
-/// VMs can't be published there.
+/// Returns the library id of a ContentLibraryProvider or ContentSource that is bound in the namespace, or `None` if there isn't
+/// one with this name. The inner error says why VMs can't be published there.
 async fn provided(
     namespace: &str,
     name: &str,

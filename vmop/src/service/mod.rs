@@ -88,7 +88,7 @@ fn reference_of(live: &Service) -> ObjectRef<VirtualMachineService> {
     ObjectRef::new(&live.name_any()).within(&live.namespace().unwrap_or_default())
 }
 
-/// Returns the services that select the old or new VirtualMachine, if a relevant part changed.
+/// Returns the services that select the old or new VirtualMachine, if its labels or the addresses that get traffic changed.
 fn affected(
     change: &Change<VirtualMachine>,
     by_selector: &Index<VirtualMachineService>,

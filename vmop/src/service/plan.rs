@@ -20,7 +20,7 @@ use kube::api::ObjectMeta;
 
 /// The EndpointSlice label (key and value) that identifies the managing controller.
 pub const MANAGED_BY: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "vmoperator.vmware.com");
-/// The EndpointSlice label for its Service.
+/// The EndpointSlice label that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The annotation for the Service's external traffic policy. `Local` preserves the client's address.
 const TRAFFIC_POLICY: &str = "virtualmachineservice.vmoperator.vmware.com/service.externalTrafficPolicy";
@@ -34,7 +34,7 @@ const SERVICE_PROXY: (&str, &str) = ("service.kubernetes.io/service-proxy-name",
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The condition that is present (false) if some VMs of the service don't get traffic.
 const ENDPOINTS_READY: &str = "EndpointsReady";
-/// The condition reason: only the guest reports the address.
+/// The condition reason if only the guest reports the VM's address.
 const ADDRESS_NOT_ASSIGNED: &str = "AddressNotAssigned";
 const LOAD_BALANCER: &str = "LoadBalancer";
 const EXTERNAL_NAME: &str = "ExternalName";
@@ -225,7 +225,8 @@ fn endpoints_condition(vms: &[Arc<VirtualMachine>]) -> Option<Condition> {
     Some(Condition::is_false(ENDPOINTS_READY, WARNING, ADDRESS_NOT_ASSIGNED, message))
 }
 
-/// Returns the status: the Service's load balancer status or the conflict, and the VMs that don't get traffic.
+/// Returns the status with the Service's load balancer addresses, and a condition if VMs don't get traffic. `live` is the
+/// Service, or a message if the Service with this name belongs to someone else.
 pub fn status(live: Result<&Service, &str>, vms: &[Arc<VirtualMachine>]) -> VirtualMachineServiceStatus {
     let live = match live {
         Ok(live) => live,

@@ -7,7 +7,7 @@ use api::vmop::VirtualMachine;
 use kube::runtime::reflector::ObjectRef;
 use vsphere::{ManagedBy, Vm};
 
-/// The extension that vCenter shows as the manager of our VMs. This extension exists in every vCenter since 7.0.
+/// The extension that vCenter shows as the manager of this operator's VMs. This extension exists in every vCenter since 7.0.
 const EXTENSION: &str = "com.vmware.vcenter.wcp";
 /// The managed entity type within the extension, as vm-operator sets it.
 const KIND: &str = "VirtualMachine";
@@ -80,7 +80,7 @@ pub fn described(vm: &Vm) -> String {
     format!("{} ({}, {owner})", vm.name, vm.moref.id())
 }
 
-/// Returns the extension that vCenter shows as the manager of our VMs.
+/// Returns the extension that vCenter shows as the manager of this operator's VMs.
 pub fn managed_by() -> ManagedBy {
     ManagedBy { extension_key: EXTENSION.to_owned(), kind: KIND.to_owned() }
 }
@@ -104,13 +104,13 @@ pub fn template_mark(vm: &Vm, item: &str, content: &str) -> TemplateMark {
     }
 }
 
-/// Returns the library item and the content version of a golden template that this stack created.
+/// Returns the library item and the content version of a golden template, or `None` if `vm` isn't a template from this stack.
 pub fn template_content<'a>(vm: &'a Vm, stack: &str) -> Option<(&'a str, &'a str)> {
     let ours = entry(vm, STACK) == stack && entry(vm, OWNER).is_empty() && not_anothers(vm);
     entry(vm, TEMPLATE).rsplit_once('@').filter(|_| ours)
 }
 
-/// Returns the golden template that the VM was cloned from, as recorded on the VM.
+/// Returns the name of the golden template that the VM was cloned from, if the VM records one.
 pub fn base(vm: &Vm) -> Option<&str> {
     Some(entry(vm, BASE)).filter(|base| !base.is_empty())
 }

@@ -21,7 +21,7 @@ pub enum ConnectionState {
 /// Gives access to the vCenter connection.
 pub struct Provider {
     pub(super) state: watch::Sender<ConnectionState>,
-    /// `None` until the ConfigMap was read.
+    /// The network settings for all guests, or `None` until their ConfigMap was read.
     pub(super) guest_network: watch::Sender<Option<Arc<GuestNetwork>>>,
     /// The value of the configuration's annotation [`LIBRARIES_CHANGED`](super::settings::LIBRARIES_CHANGED).
     libraries_changed: watch::Sender<Option<String>>,
@@ -37,7 +37,7 @@ impl Provider {
         })
     }
 
-    /// Creates a connected provider.
+    /// Creates a provider that is connected to this vCenter.
     #[cfg(test)]
     pub fn to(vcenter: &Arc<VCenter>) -> Arc<Self> {
         let provider = Self::new();

@@ -21,7 +21,7 @@ pub struct RealizedPolicy {
 }
 
 impl RealizedPolicy {
-    /// Returns true if modules are possible: a standalone host can't have modules.
+    /// Returns true if the cluster can have modules. A standalone host can't.
     pub fn has_modules(&self) -> bool {
         self.cluster.kind() == "ClusterComputeResource"
     }

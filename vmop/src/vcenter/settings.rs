@@ -75,7 +75,7 @@ impl PromoteDisks {
     }
 }
 
-/// The Secret with user name and password.
+/// The Secret that contains the user name and password.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsSecret {
     /// The Secret's name (`VcCredsSecretName`).

@@ -24,7 +24,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 /// The page size for list calls.
 const PAGE: u32 = 500;
 
-/// The generated installation id. Read or generated on first use.
+/// The generated installation id, which is read or generated on first use.
 pub struct DrawnStackId {
     client: Client,
     namespace: String,

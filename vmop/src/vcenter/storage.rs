@@ -96,7 +96,8 @@ impl VCenter {
             .map_or_else(|| DatastoreChoice::Unavailable(none_fits(&cluster, policy)), DatastoreChoice::On))
     }
 
-    /// Returns the datastore's name, as it appears in disk file paths. `pool` determines the cluster to search.
+    /// Returns the datastore's name, as it appears in disk file paths, or `None` if the cluster of `pool` doesn't have the
+    /// datastore.
     pub async fn datastore_name(&self, pool: &MoRef, datastore: &MoRef) -> Result<Option<String>, Error> {
         let cluster = self.cluster(pool).await?;
         let named = |datastores: &Vec<Datastore>| datastores.iter().any(|store| store.moref == *datastore);
@@ -149,10 +150,10 @@ fn none_fits(cluster: &MoRef, policy: Option<&StoragePolicy>) -> String {
 }
 
 /// Chooses a usable datastore, weighted by free space. Usable datastores are accessible, have free space, aren't in maintenance
-/// mode, and are contained in `fitting` if that is given.
+/// mode, and are contained in `fitting` if that is given. Returns `None` if there aren't any.
 ///
-/// Rendezvous hashing spreads a burst of VMs without a counter. A VM's choice changes only if a datastore is added or
-/// removed, or its free space doubles or halves.
+/// Rendezvous hashing spreads a burst of VMs without a counter. A VM's choice changes only if a datastore becomes usable or
+/// unusable, or if its free space crosses a power of two.
 fn choose_datastore<'a>(
     vm: &str,
     datastores: &'a [Datastore],

@@ -21,7 +21,7 @@ use crate::vcenter::Placement;
 use crate::vcenter::endpoints;
 use crate::vcenter::mark::{self, Mark};
 
-/// A VM to be created.
+/// The plan for the clone call that creates a VM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClonePlan {
     /// The template to clone.
@@ -36,7 +36,7 @@ pub struct ClonePlan {
 /// The resolved parts from which a clone is composed.
 pub struct Parts<'a> {
     pub identity: Identity,
-    /// The mark of the object that owns the VM.
+    /// The mark for the new VM.
     pub mark: &'a Mark,
     pub size: &'a Size,
     pub template: &'a Template,

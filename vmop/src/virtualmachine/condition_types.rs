@@ -2,33 +2,33 @@
 
 use api::conditions::vmop as known;
 
-/// The class exists and is bound.
+/// True if the class exists and is bound.
 pub const CLASS: &str = known::VIRTUAL_MACHINE_CLASS_READY;
-/// The image exists and can be cloned.
+/// True if the image exists and can be cloned.
 pub const IMAGE: &str = known::VIRTUAL_MACHINE_IMAGE_READY;
-/// The storage class may be used.
+/// True if the storage class may be used.
 pub const STORAGE: &str = known::VIRTUAL_MACHINE_STORAGE_READY;
-/// The networks are realized.
+/// True if the networks are realized.
 pub const NETWORK: &str = known::VIRTUAL_MACHINE_NETWORK_READY;
-/// The guest's data exists.
+/// True if the guest's data exists.
 pub const BOOTSTRAP: &str = known::VIRTUAL_MACHINE_BOOTSTRAP_READY;
-/// The folder and the resource pool are known.
+/// True if the folder and the resource pool are known.
 pub const PLACEMENT: &str = known::VIRTUAL_MACHINE_PLACEMENT_READY;
-/// The VM has the size that its class defines.
+/// True if the VM has the size that its class defines.
 pub const CLASS_SYNCED: &str = known::VIRTUAL_MACHINE_CLASS_CONFIGURATION_SYNCED;
-/// The VM has the requested virtual hardware version.
+/// True if the VM has the requested virtual hardware version.
 pub const COMPUTE_SYNCED: &str = known::VIRTUAL_MACHINE_COMPUTE_CONFIG_SYNCED;
-/// The VM's disks aren't linked to a template.
+/// True if the VM's disks aren't linked to a template.
 pub const DISK_PROMOTION: &str = known::VIRTUAL_MACHINE_DISK_PROMOTION_SYNCED;
-/// The VM is in its folder and resource pool.
+/// True if the VM is in its folder and resource pool.
 pub const LOCATION: &str = known::VIRTUAL_MACHINE_LOCATION_VALID;
-/// The VM isn't paused.
+/// True if the VM isn't paused.
 pub const RECONCILE: &str = known::VIRTUAL_MACHINE_RECONCILE_READY;
 /// The bootstrap result that the guest reports.
 pub const GUEST_BOOTSTRAP: &str = known::GUEST_BOOTSTRAP;
-/// The requested restart is done.
+/// True if the requested restart is done.
 pub const RESTART: &str = known::VIRTUAL_MACHINE_RESTARTED;
-/// The VM is in the requested power state.
+/// True if the VM is in the requested power state.
 pub const POWER: &str = known::VIRTUAL_MACHINE_POWER_STATE_SYNCED;
-/// The guest has an address.
+/// True if the guest has an address.
 pub const ADDRESS: &str = known::VIRTUAL_MACHINE_ADDRESS_READY;

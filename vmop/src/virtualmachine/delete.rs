@@ -305,7 +305,7 @@ async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
     release_attachments(vm, &ctx.api, &ctx.caches).await
 }
 
-/// Returns true if a clone of one of our templates is running. It may have been started before a crash.
+/// Returns true if a clone of a template in the inventory is running. It may have been started before a crash.
 ///
 /// A task doesn't show the name of the VM that it creates, so any clone counts.
 async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {

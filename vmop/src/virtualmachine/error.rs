@@ -128,7 +128,8 @@ impl Error {
         }
     }
 
-    /// Returns the severity of the condition: `INFO` for causes that only take time, `WARNING` for retried calls, otherwise `ERROR`.
+    /// Returns the severity of the condition: `INFO` for causes that only take time, `WARNING` for retried calls, otherwise
+    /// `ERROR`.
     pub fn severity(&self) -> &'static str {
         match self {
             Self::Blocked(Blocked::Unmet(unmet)) if unmet.underway => INFO,

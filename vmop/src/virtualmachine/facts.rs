@@ -32,7 +32,7 @@ pub struct Facts {
     pub identity: Identity,
     /// The mark that the VM of this VirtualMachine has in vCenter.
     pub mark: Mark,
-    /// The VM in vCenter, or why it wasn't found.
+    /// The VM in vCenter, or the reason why it wasn't found.
     pub found: Found,
     /// The facts for the creation; `Some` only if the VM doesn't exist.
     pub creation: Option<Box<Creation>>,
@@ -52,7 +52,7 @@ pub struct Facts {
     pub bootstrap_update: Need<Option<Bootstrap>>,
     /// Requests to the network provider for an existing VM.
     pub nic_requests: Vec<NicRequest>,
-    /// The change to the watch of the guest's data source.
+    /// Keeps, starts or stops the watch on the guest's Secret or ConfigMap.
     pub data_source_watch: DataSourceWatch,
     /// The time at which the facts were read.
     pub now: Timestamp,

@@ -1,8 +1,8 @@
-//! Reconciles VirtualMachines. Each object represents one VM in vCenter.
+//! Reconciles VirtualMachines. Each VirtualMachine represents one VM in vCenter.
 //!
-//! Each aspect of a VM has its own module: identity, placement, size, image, nic, storage, bootstrap, power and readiness.
-//! A module contains the aspect's facts, its part of the clone call, its drift detection and its conditions. The other
-//! modules combine them: observe reads, plan and requests decide, `carry_out` writes, status and report show the result.
+//! Each aspect of a VM has its own module: identity, placement, size, image, nic, storage, bootstrap, power and readiness. A
+//! module contains the aspect's facts, its part of the clone call, its drift detection and its conditions. The other modules
+//! combine them: observe reads, plan and requests decide, `carry_out` writes, status and report show the result.
 
 pub mod bootstrap;
 pub mod carry_out;

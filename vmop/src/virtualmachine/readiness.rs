@@ -107,7 +107,7 @@ pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
 
 /// Returns the readiness probe's target, or `None` without a TCP probe or without an address.
 ///
-/// The probe dials only `own`, the VM addresses that traffic may be sent to. Other targets are an error with a message.
+/// The probe may dial only the addresses in `own`, to which traffic may be sent. For other targets, returns an error message.
 pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Result<Option<Target>, String> {
     let Some(probe) = vm.spec.readiness_probe.as_ref() else { return Ok(None) };
     let Some(socket) = probe.tcp_socket.as_ref() else { return Ok(None) };

@@ -26,7 +26,7 @@ pub enum ProbeRequest {
 #[derive(Clone, Copy, Debug)]
 pub struct Requests<'a> {
     pub probe: ProbeRequest,
-    /// The change to the watch of the guest's data source.
+    /// Keeps, starts or stops the watch on the guest's Secret or ConfigMap.
     pub data_source: &'a DataSourceWatch,
     /// The name of an image that doesn't exist. A library sync may add it.
     pub missing_image: Option<&'a str>,

@@ -58,7 +58,8 @@ pub fn quiet_after_error(vm: &VirtualMachine, error: &Error, now: Timestamp) -> 
     (passing && unreported && age < LONG).then(|| LONG.saturating_sub(age))
 }
 
-/// Returns how long the status of a new VM without an address can wait. The VM may get an address soon.
+/// Returns how long the status of a new VM without an address can wait, because the VM may get an address soon. Returns `None`
+/// for other VMs.
 pub fn quiet_while_booting(vm: &VirtualMachine, created: Option<&Vm>, facts: &Facts) -> Option<Duration> {
     let new = matches!(facts.found, Found::Absent) && vm.status.is_none();
     let boots = created?.power_state == Some(PowerState::On) && address(created?).is_none();

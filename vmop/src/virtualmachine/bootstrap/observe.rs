@@ -27,7 +27,7 @@ use crate::virtualmachine::nic::request::NicRequest;
 #[cfg(test)]
 mod tests;
 
-/// The change to the watch of the guest's data source. While the data isn't usable, a change to its Secret or ConfigMap
+/// The change to the watch on the guest's Secret or ConfigMap. While the guest's data isn't usable, a change to this object
 /// requeues the VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DataSourceWatch {
@@ -106,7 +106,7 @@ impl DataSource {
         nics.into_iter().enumerate().map(|(at, nic)| nic.with_mac(identity, at)).collect()
     }
 
-    /// Composes the bootstrap data for a VM to be created, and returns the change to the watch.
+    /// Composes the bootstrap data for a VM to be created, and returns the change to the data source watch.
     pub async fn compose_new(
         self,
         vm: &VirtualMachine,
@@ -151,7 +151,7 @@ pub struct BootstrapUpdate {
     pub data: Need<Option<Bootstrap>>,
     /// The network provider requests that are needed to compose the data.
     pub nic_requests: Vec<NicRequest>,
-    /// The change to the watch of the guest's data source.
+    /// Keeps, starts or stops the watch on the guest's Secret or ConfigMap.
     pub watch: DataSourceWatch,
 }
 

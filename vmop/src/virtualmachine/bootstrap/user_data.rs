@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 use crate::unmet::{Need, Unmet};
 
-/// The object that contains the guest's data.
+/// The Secret or ConfigMap that contains the guest's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// The spec doesn't name an object.
+    /// The spec names neither a Secret nor a ConfigMap.
     None,
     /// The Secret with this name.
     Secret(&'a str),
@@ -68,7 +68,7 @@ impl fmt::Debug for UserData {
     }
 }
 
-/// Returns the object that contains the guest's data according to the spec.
+/// Returns the Secret or ConfigMap that the spec names for the guest's data.
 pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
     let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Source::None) };
     let named = |name: &'_ Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());

@@ -27,7 +27,7 @@ use crate::virtualmachine::power::state::wanted_power;
 use crate::virtualmachine::size::resize;
 use crate::virtualmachine::storage::record::DiskRecord;
 
-/// Persists our finalizer and both UUIDs, which must exist before any external effect.
+/// Persists this controller's finalizer and both UUIDs, which must exist before any external effect.
 pub async fn prepare(
     vm: &Arc<VirtualMachine>,
     ctx: &Context,

@@ -27,7 +27,7 @@ fn is_in(error: &vsphere::Error, state: PowerState) -> bool {
     matches!(error.kind(), Kind::InvalidState) && existing == Some(power_word(state))
 }
 
-/// Waits until a task ends.
+/// Waits until a started task ends. Fails if the call or the task failed.
 pub async fn finish_task(started: vsphere::Result<MoRef>, vcenter: &VCenter) -> Result<(), Error> {
     let ended = match started {
         Ok(task) => vcenter.inventory.wait_for_task(&task).await.map(drop),

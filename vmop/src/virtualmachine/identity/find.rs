@@ -147,7 +147,7 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
 /// Returns a VM whose configuration was never read and that may be the VM of the VirtualMachine `vm`.
 ///
 /// This is the VM in the status, or one with the VirtualMachine's name. If the VirtualMachine had a VM and has lost its status,
-/// as after a move to another cluster, any VM whose configuration was never read may be the one.
+/// as after a move to another cluster, this is any VM whose configuration was never read.
 pub fn unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
     let id = vm.status.as_ref().and_then(|status| status.unique_id.as_deref());
     let name = vm.name_any();

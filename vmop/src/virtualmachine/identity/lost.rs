@@ -52,7 +52,7 @@ fn is_of(vm: &VirtualMachine, removal: &Removal) -> bool {
 }
 
 /// Returns the message about a lost VM, with the vCenter event if known, such as `VmRemovedEvent at 2026-11-21T13:00:00Z by
-/// VSPHERE.LOCAL\Administrator`. The message says who can replace the VM: the object's controller or the user.
+/// VSPHERE.LOCAL\Administrator`. The message says who can replace the VM: the VirtualMachine's controller or the user.
 pub fn loss_message(vm: &VirtualMachine, removal: Option<&Removal>) -> String {
     let event = removal.map_or_else(String::new, |removal| {
         let at = removal.at.map_or_else(String::new, |at| format!(" at {at:.0}"));

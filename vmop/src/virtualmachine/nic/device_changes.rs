@@ -16,9 +16,9 @@ pub fn without_nics(vm: &VirtualMachine) -> bool {
 /// The NIC changes of a clone, split by the part of the clone specification from which vCenter reads them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CloneNics {
-    /// For the relocate spec: the networks of template NICs that are reused.
+    /// The networks of template NICs that are reused, for the relocate spec.
     pub backings: Vec<NicBacking>,
-    /// For the config spec: all other changes.
+    /// All other changes, for the config spec.
     pub changes: Vec<DeviceChange>,
 }
 

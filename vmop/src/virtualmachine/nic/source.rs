@@ -19,9 +19,9 @@ pub enum NicSource<'a> {
     Named(Option<&'a str>),
     /// The default network, once the VirtualNetwork with this name is realized.
     VirtualNetwork(&'a str),
-    /// An object with this name that the user created.
+    /// The network interface object with this name, which the user created.
     Given(InterfaceKind, &'a str),
-    /// An object with this name that this controller creates.
+    /// The network interface object with this name, which this controller creates.
     Requested(InterfaceKind, String),
 }
 

@@ -27,7 +27,7 @@ pub enum PowerOperation {
     ToolsNotRunning,
 }
 
-/// Returns the method that brings the VM into `state` with this mode.
+/// Returns the method for bringing the VM into `state`. `mode` is the mode in the spec.
 pub fn power_operation(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
@@ -62,7 +62,7 @@ pub fn guest_asked_since(vm: &VirtualMachine, state: PowerState, now: Timestamp)
     since.parse().ok().filter(|since| of == power_word(state) && *since <= now)
 }
 
-/// Returns the annotation's value for a guest that was asked for `state` at this time.
+/// Returns the annotation value which records that the guest was asked for `state` at this time.
 pub fn soft_power_note(state: PowerState, since: Timestamp) -> String {
     format!("{} {since}", power_word(state))
 }

@@ -67,7 +67,7 @@ pub fn in_cores(spec: &ResourceSpec) -> bool {
 /// The quantity in thousandths from which a CPU quantity means hertz. Smaller quantities mean cores.
 const HERTZ_FROM: i128 = 1_000_000;
 
-/// Parses the size that a class defines, on hosts with this clock rate.
+/// Parses the size that a class defines. `megahertz` is the hosts' clock rate, which converts cores to MHz.
 pub fn parse_size(class: &VirtualMachineClass, megahertz: i64) -> Need<Size> {
     let bad = |what: String| {
         let message = format!("VirtualMachineClass {}: {what}. Correct the class", class.name_any());

@@ -39,7 +39,7 @@ pub fn sized(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
     }
 }
 
-/// The part of the annotation that is read. Other fields are ignored.
+/// The content of the annotation [`annotation::LAST_RESIZED_CLASS`]. Other fields are ignored.
 #[derive(Deserialize)]
 struct ClassNote {
     name: Option<String>,
@@ -62,7 +62,7 @@ fn settings(size: &Size) -> Option<BaseConfig> {
     size.config.as_ref().and_then(BaseConfig::without_devices)
 }
 
-/// Returns the annotation's value for a VM that has the size of the spec's class.
+/// Returns the value of the annotation [`annotation::LAST_RESIZED_CLASS`] for a VM that has the size of the spec's class.
 pub fn class_note(vm: &VirtualMachine) -> String {
     json!({ "name": vm.spec.class_name }).to_string()
 }

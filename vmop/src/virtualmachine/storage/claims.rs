@@ -69,7 +69,7 @@ impl Volumes {
         self.there.iter().find(|there| there.name_any() == name).map(|there| &**there)
     }
 
-    /// Returns why the VM can't be powered on yet; `None` once every volume is attached.
+    /// Returns the unmet need that prevents power-on, or `None` once every volume is attached.
     pub fn unmet(&self, vm: &VirtualMachine) -> Option<Unmet> {
         if let Some((volume, _)) = claims(vm).find(|(_, claim)| claim.instance_volume_claim.is_some()) {
             let message = format!(

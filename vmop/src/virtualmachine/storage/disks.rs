@@ -21,7 +21,7 @@ use crate::virtualmachine::storage::record::DiskRecord;
 
 /// The annotation, as in vm-operator, that selects a full clone (`direct`) or a linked clone (`linked`).
 pub const FAST_DEPLOY: &str = "vmoperator.vmware.com/fast-deploy";
-/// The key of [`api::vmop::VSphereVolume::capacity`].
+/// The key for the size in [`api::vmop::VSphereVolume::capacity`].
 const SIZE: &str = "ephemeral-storage";
 /// The first device key of new disks. Further keys decrease.
 const NEW_DISK: i32 = -1000;

@@ -54,7 +54,7 @@ impl DiskRecord {
     }
 
     /// Returns true if the disk belongs to the VM: it was created for the VM and must be destroyed with it. First-class disks
-    /// never belong to the VM. A recorded disk does, unless it is a copy of the recorded file.
+    /// never belong to the VM. A recorded disk belongs to the VM, unless it is a copy of the recorded file.
     ///
     /// An unrecorded disk belongs to the VM only if its slot isn't recorded for another disk, if the slot is marked or the VM
     /// doesn't have marks, and if the disk's file is in the folder of the VM's files. A file on another datastore must have the
@@ -76,7 +76,7 @@ impl DiskRecord {
         marked && !self.0.contains_key(&place) && (in_home_folder(devices, disk) || elsewhere)
     }
 
-    /// Returns the UUID of the disk that was recorded for the slot.
+    /// Returns the UUID of the disk that was recorded for the slot, if there is one.
     pub fn uuid_at(&self, place: &str) -> Option<&str> {
         self.0.get(place).map(|recorded| recorded.uuid.as_str())
     }
