@@ -1,4 +1,4 @@
-//! The watches of capw.
+//! Starts the watches of capw, and provides their caches.
 
 use api::capi::{Cluster, IpAddress, IpAddressClaim, Machine};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPMachine, WCPMachineTemplate};

@@ -10,7 +10,7 @@ use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
-/// The retry delay for input that the user can correct without triggering a watch.
+/// The retry delay for problems whose correction a watch doesn't report.
 const RECHECK_AFTER: Duration = Duration::from_mins(1);
 /// The retry delay while a reconcile waits for objects that aren't watched, such as Secrets.
 const UNWATCHED: Duration = Duration::from_secs(5);
@@ -37,7 +37,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns a function that wraps an API error with the request and the object.
+    /// Returns a function that adds a description of the request to an API error. `what` is the start of the description, such as
+    /// `deleting`, and `object` completes it.
     pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
         let what = format!("{what} {}", named(object));
         move |source| Self::Api { what, source }
@@ -71,19 +72,19 @@ impl ReconcileError for Error {
 /// Errors that the user must correct.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidInput {
-    /// An object that has a required name belongs to another owner.
+    /// Another owner's object already has a name that the WCPCluster or WCPMachine needs.
     #[error("{object} belongs to another owner. {advice}")]
     NameTaken {
         object: String,
         /// The remedy, as a sentence without a final period.
         advice: &'static str,
     },
-    /// The resource policy and all WCPMachines of a running cluster are gone.
+    /// The resource policy and all WCPMachines of a running cluster were deleted.
     #[error(
         "the VirtualMachineSetResourcePolicy and all WCPMachines of running Cluster {0} were deleted. They are not created again, because the cluster may have been moved to another management cluster. If the move was interrupted, the cluster runs in the other one: delete its remaining objects here as the move does, with annotation {DELETE_FOR_MOVE}. If the cluster was not moved, delete Cluster {0} and create it again"
     )]
     MovedAway(String),
-    /// The naming template gives two Machines the same VirtualMachine name.
+    /// The naming template generates a VirtualMachine name that another Machine already uses.
     #[error(
         "spec.naming.template gives Machine {machine} the name of {object}, which WCPMachine {other} already uses. Use another WCPMachineTemplate whose template gives each Machine a different name, and replace the Machine"
     )]
@@ -139,7 +140,7 @@ pub enum InvalidInput {
 }
 
 impl InvalidInput {
-    /// Returns the condition reason.
+    /// Returns the reason for the condition that reports this error.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NameTaken { .. } | Self::VmNameTwice { .. } => contract::NAME_TAKEN,
@@ -152,8 +153,8 @@ impl InvalidInput {
         }
     }
 
-    /// Returns the retry delay if watches don't report the correction, such as a change to a bootstrap Secret or to another
-    /// owner's object.
+    /// Returns the retry delay for a correction that watches don't report, such as a change to a bootstrap Secret. Returns `None`
+    /// if a watch reports the correction.
     pub fn look_again(&self) -> Option<Duration> {
         (!matches!(self, Self::ProviderId(_) | Self::Volume { .. } | Self::VmName { .. }))
             .then_some(RECHECK_AFTER)
@@ -193,16 +194,16 @@ pub enum Waiting {
     MachineDeleted(String),
     #[error("{0} is being deleted")]
     VirtualMachineGone(String),
-    /// Machines of the cluster that is being deleted still exist.
+    /// The cluster is being deleted, but some of its machines still exist.
     #[error("waiting for the remaining objects of the cluster to be deleted: {}", list_names(.0))]
     MachinesGone(Vec<String>),
-    /// The objects that the cluster's machines shared are being deleted.
+    /// The objects that all machines of the cluster shared are being deleted.
     #[error("being deleted: {0}")]
     ChildrenGone(String),
 }
 
 impl Waiting {
-    /// Returns the condition reason.
+    /// Returns the reason for the condition that reports this wait.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::OwnerCluster => contract::WAITING_FOR_OWNER_CLUSTER,
@@ -219,7 +220,7 @@ impl Waiting {
         }
     }
 
-    /// Returns the retry delay if watches don't report the change.
+    /// Returns the retry delay, or `None` if a watch reports the change that the reconcile waits for.
     pub fn look_again(&self) -> Option<Duration> {
         matches!(self, Self::BootstrapSecret(_) | Self::Former { .. }).then_some(UNWATCHED)
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-/// The network provider of machines. The values are those of the VM operator's `NetworkProvider`.
+/// The network provider of machines. The values are the same as for the VM operator's `NetworkProvider`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum NetworkProvider {
     /// None: machines are on the port group that the VM operator is configured with.
@@ -19,7 +19,7 @@ pub enum NetworkProvider {
     Nsx,
 }
 
-/// The provider of the endpoint of clusters that have none in their spec.
+/// The provider of the control plane endpoint for clusters that don't set an endpoint in their spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EndpointProvider {
     /// A load balancer for the cluster's VirtualMachineService.
@@ -50,21 +50,21 @@ impl FromStr for AddressPool {
     }
 }
 
-/// What the installation's clusters are connected to.
+/// The network settings of an installation's clusters.
 ///
-/// A cluster keeps what it began with: another value counts for new clusters.
+/// Changes apply only to new clusters. An existing cluster keeps the settings that it was created with.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkFlags {
     /// The network provider of machines: none (the port group that the VM operator is configured with), net-operator,
     /// or NSX.
     #[arg(long, value_enum, default_value_t, overrides_with = "network_provider")]
     pub network_provider: NetworkProvider,
-    /// The provider of the endpoint of clusters that have none in their spec; by default a load balancer with NSX, or
-    /// else a virtual IP on the control plane nodes.
+    /// The endpoint provider for clusters that don't set an endpoint in their spec. Default: a load balancer with NSX, otherwise
+    /// a virtual IP on the control plane nodes.
     #[arg(long, value_enum, overrides_with = "endpoint_provider")]
     pub endpoint_provider: Option<EndpointProvider>,
-    /// The pool of virtual IPs, of the group ipam.cluster.x-k8s.io: InClusterIPPool/NAME is the pool of that name in
-    /// the cluster's namespace, GlobalInClusterIPPool/NAME one pool for all namespaces.
+    /// The pool for virtual IPs, in the API group ipam.cluster.x-k8s.io: InClusterIPPool/NAME for the pool with this name in the
+    /// cluster's namespace, or GlobalInClusterIPPool/NAME for one pool for all namespaces.
     #[arg(long, value_name = "KIND/NAME", overrides_with = "endpoint_pool")]
     pub endpoint_pool: Option<AddressPool>,
 }

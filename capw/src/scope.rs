@@ -4,7 +4,7 @@ use api::names::label;
 use clap::Args;
 use kube::{Resource, ResourceExt};
 
-/// Which objects this instance acts on.
+/// The objects that this instance reconciles.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Reconcile only objects in this namespace, and read no others. If left out: all namespaces.

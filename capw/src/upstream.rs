@@ -1,4 +1,5 @@
-//! Reads the state that Cluster API keeps on objects (owner, pause, node), and builds the metadata of child objects.
+//! Reads the state that Cluster API keeps on objects (owner, pause, node), and builds the metadata of the objects that capw
+//! creates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use kit::watch::{Cache, Watchable};
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-/// Returns the name of the first owner that has this kind (`Cluster`, `Machine`) and belongs to the Cluster API group.
+/// Returns the name of the first owner of this kind (`Cluster` or `Machine`) in the Cluster API group.
 pub fn owner<'a, K: Resource>(object: &'a K, kind: &str) -> Option<&'a str> {
     let owners = object.meta().owner_references.as_deref().unwrap_or_default();
     let ours = |api_version: &str| api_version.split_once('/').is_some_and(|(group, _)| group == capi::GROUP);
@@ -49,8 +50,8 @@ pub fn is_externally_managed<K: Resource>(object: &K) -> bool {
     object.annotations().contains_key(annotation::MANAGED_BY)
 }
 
-/// Returns true for a control plane Machine. The controller (KubeadmControlPlane or MachineSet) decides. The label only counts
-/// for other controllers, because users can remove the label, and the VM must then keep its role.
+/// Returns true for a control plane Machine. If a KubeadmControlPlane or MachineSet controls the Machine, that kind decides,
+/// because users can remove the label and the VM must then keep its role. Otherwise the label decides.
 pub fn is_control_plane(machine: &capi::Machine) -> bool {
     let controller = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
     match controller.map(|owner| owner.kind.as_str()) {
@@ -87,7 +88,7 @@ pub fn beside<K: Watchable>(cache: &Cache<K>, of: &impl Resource, name: &str) ->
     cache.get(of.meta().namespace.as_deref(), name)
 }
 
-/// The ownership of a child object.
+/// The state of a name that an owner needs for a child object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The child doesn't exist or belongs to the owner, so capw may write it.
@@ -98,7 +99,7 @@ pub enum Claim {
     Taken,
 }
 
-/// Returns true if `owner` controls the child. capw never deletes other children.
+/// Returns true if `owner` controls the child. capw only deletes such children.
 pub fn is_controlled<O, C>(owner: &O, child: &C) -> bool
 where
     O: Resource<DynamicType = ()>,

@@ -1,9 +1,11 @@
-//! Virtual router numbers (VRRP). A virtual router holds a cluster's control plane address. Virtual routers that use the same
-//! number in one network compete with each other.
+//! Chooses a virtual router number (VRRP) for each cluster with a virtual IP. The cluster's control plane nodes form one virtual
+//! router, which announces the control plane address. Virtual routers with the same number in one network would compete with each
+//! other.
 //!
-//! The number is stored in an annotation of the WCPCluster, so that it moves with the WCPCluster. A cluster's number only
-//! changes before the cluster has nodes, if a VM of another management cluster uses the number. Clusters that are older than
-//! drawn numbers keep the number that their nodes derived from the address, so that nodes aren't replaced.
+//! The number is stored in an annotation of the WCPCluster, so that it moves with the WCPCluster. It changes only if the cluster
+//! doesn't have nodes yet and a VM of another management cluster uses the number. A cluster from an earlier capw version doesn't
+//! have the annotation: its nodes derived their number from the address, and the cluster keeps this number so that nodes aren't
+//! replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,20 +14,20 @@ use api::capw::WCPCluster;
 use api::names::{annotation, finalizer};
 use kube::ResourceExt;
 
-/// Returns the cluster's number (1 to 255), if one was drawn.
+/// Returns the cluster's number (1 to 255), or `None` if capw hasn't stored a number yet.
 pub fn virtual_router(cluster: &WCPCluster) -> Option<u8> {
     cluster.annotations().get(annotation::VIRTUAL_ROUTER)?.parse().ok().filter(|id| *id > 0)
 }
 
-/// Returns the number that the nodes of an existing cluster derived from its address, or `None` without a finalizer or an
-/// endpoint.
+/// Returns the number that the nodes of an existing cluster derived from its address. Returns `None` for a new cluster, which
+/// lacks the finalizer or the endpoint.
 fn inherited(cluster: &WCPCluster) -> Option<u8> {
     let began = cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER);
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| !endpoint.host.is_empty());
     endpoint.filter(|_| began).map(|endpoint| cloudinit::virtual_router(&endpoint.host))
 }
 
-/// The numbers that this process drew, by WCPCluster UID. A drawn number appears in the cache only after a delay.
+/// The numbers that this process chose, by WCPCluster UID. A chosen number appears in the cache only after a delay.
 #[derive(Default)]
 pub struct Draws(Mutex<BTreeMap<String, u8>>);
 

@@ -1,4 +1,4 @@
-//! The dependencies of an account reconcile.
+//! The context that all account reconciles share.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kit::events::Events;
 
 use crate::caches::Caches;
 
-/// The dependencies of a reconcile.
+/// The caches and clients that a reconcile uses.
 pub struct Context {
     pub(super) caches: Arc<Caches>,
     pub(super) api: Api,

@@ -7,11 +7,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::ResourceExt;
 
-/// The type of Secrets in which Kubernetes creates a token.
+/// The type of a Secret in which Kubernetes creates a ServiceAccount token.
 pub const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
-/// The Secret annotation for the ServiceAccount's name.
+/// The annotation of a token Secret that contains the ServiceAccount's name.
 pub const TOKEN_OF: &str = "kubernetes.io/service-account.name";
-/// The Secret annotation for the ServiceAccount's UID.
+/// The annotation of a token Secret that contains the ServiceAccount's UID.
 pub const TOKEN_OF_UID: &str = "kubernetes.io/service-account.uid";
 /// The keys that are copied into the workload cluster's Secret.
 const COPIED: [&str; 3] = ["ca.crt", "namespace", "token"];
@@ -27,7 +27,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Returns the credentials in a Secret, if they are complete.
+    /// Returns the credentials in a Secret, or `None` if one of the required keys is missing or empty.
     pub fn of(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;
         let value = |key: &str| data.get(key).filter(|value| !value.0.is_empty()).cloned();
@@ -41,8 +41,8 @@ impl Credentials {
     }
 }
 
-/// Returns true if the Secret is a token Secret of this ServiceAccount, not of an earlier one with the same name, and isn't
-/// being deleted.
+/// Returns true if the token Secret was created for this ServiceAccount and isn't being deleted. A Secret of an earlier
+/// ServiceAccount with the same name doesn't count.
 pub fn is_current(token: &Secret, service_account: &ServiceAccount) -> bool {
     let of = |key: &str| token.annotations().get(key);
     token.type_.as_deref() == Some(TOKEN_TYPE)

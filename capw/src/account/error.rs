@@ -9,7 +9,7 @@ use kit::guest::GuestError;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
 
-/// The retry delay for problems that users can correct without triggering a watch.
+/// The retry delay for problems whose correction a watch doesn't report.
 const RECHECK_AFTER: Duration = Duration::from_mins(2);
 /// The retry delay after the token Secret was created.
 const TOKEN_MADE: Duration = Duration::from_secs(2);
@@ -43,13 +43,13 @@ pub enum Error {
     },
 }
 
-/// The reasons why a reconcile can't continue.
+/// The reasons why a reconcile stops early: a problem that the user must correct, or something that it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
     /// The account's spec is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// An object that has a required name belongs to another owner.
+    /// Another owner's object already has a name that this account needs.
     #[error("{object} belongs to another owner. Rename or delete it, or use other names in the account")]
     NameTaken {
         /// The object, as `Kind namespace/name`.
@@ -70,7 +70,7 @@ pub enum Stop {
     #[error("Kubernetes has not created the token in Secret {secret} yet")]
     Token {
         secret: String,
-        /// True if the Secret is created in this reconcile.
+        /// True if this reconcile creates the Secret.
         made: bool,
     },
     /// The workload cluster's API server doesn't respond.
@@ -79,7 +79,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns true if the problem may resolve itself.
+    /// Returns true if the problem may resolve itself, without a change by the user.
     pub fn is_waiting(&self) -> bool {
         !matches!(self, Self::Invalid(_) | Self::NameTaken { .. })
     }
@@ -97,7 +97,8 @@ impl From<GuestError> for Error {
 }
 
 impl Error {
-    /// Returns a function that wraps an API error with the request and the object.
+    /// Returns a function that adds a description of the request to an API error. `what` is the start of the description, such as
+    /// `writing`, and `object` completes it.
     pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
         let what = format!("{what} {}", named(object));
         move |source| match &source {

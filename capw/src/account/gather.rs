@@ -30,7 +30,7 @@ pub struct Children {
 
 /// The facts about the workload cluster.
 pub enum GuestFacts {
-    /// The cluster wasn't accessed, because the token to copy doesn't exist yet.
+    /// The cluster wasn't accessed, because its API server isn't known yet or the token doesn't exist yet.
     Unneeded,
     /// The API server doesn't answer, for this reason.
     Unreachable(String),
@@ -140,8 +140,8 @@ async fn look_into(
     }
 }
 
-/// Returns a client for the workload cluster's API server, with credentials from Cluster API's kubeconfig Secret, or the reason
-/// why the Secret can't be used. `server` is the API server's URL.
+/// Returns a client for the workload cluster's API server at URL `server`, with the credentials in Cluster API's kubeconfig
+/// Secret. If this Secret can't be used, returns the reason.
 pub async fn connect(
     account: &ProviderServiceAccount,
     cluster: &str,

@@ -71,7 +71,7 @@ impl From<FoundSecret> for Secret {
     }
 }
 
-/// Adds the description of the request to the message of a refused request.
+/// Adds `what`, a description of the request, to the message if the API server refused the request.
 fn named(what: &str, error: GuestError) -> GuestError {
     match error {
         GuestError::Refused(refusal) => {

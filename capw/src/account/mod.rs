@@ -129,7 +129,7 @@ impl Reconcile for Context {
     }
 }
 
-/// Returns the index key for the account's WCPCluster.
+/// Returns the index key for the account's WCPCluster, or an empty list if the account doesn't name one.
 pub fn of_wcp_cluster(account: &ProviderServiceAccount) -> Vec<String> {
     let cluster = account.spec.r#ref.name.as_deref();
     cluster.map(|cluster| key(account.meta().namespace.as_deref(), cluster)).into_iter().collect()

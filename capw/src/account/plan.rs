@@ -1,4 +1,4 @@
-//! Plans an account's objects in its own namespace and in the workload cluster. Pure.
+//! Plans an account's objects in its own namespace and in the workload cluster, without I/O.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ use crate::upstream::{Claim, child, claim};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The resources that accounts can never use, by API group. An empty list means all resources. The API server already rejects
-/// permissions that capw doesn't have.
+/// The resources that accounts can never use, by API group. An empty list means all resources of the group. The API server
+/// already rejects permissions that capw doesn't have.
 const KEPT: [(&str, &[&str]); 3] =
     [("", &["secrets", "serviceaccounts"]), (RBAC, &[]), ("infrastructure.cluster.vmware.com", &[])];
 
@@ -70,7 +70,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 253 && name.chars().all(plain) && !name.starts_with('.')
 }
 
-/// Returns the first forbidden resource of a rule and its API group, formatted for a message.
+/// Returns the rule's first forbidden resource together with its API group, as text for a message. Returns `None` if the rule is
+/// allowed.
 fn kept_resource(rule: &PolicyRule) -> Option<String> {
     let all = |list: &Option<Vec<String>>| list.clone().unwrap_or_default();
     let (groups, resources) = (all(&rule.api_groups), all(&rule.resources));
@@ -173,7 +174,8 @@ fn token_secret(account: &ProviderServiceAccount, service_account: &ServiceAccou
     Secret { metadata, type_: Some(TOKEN_TYPE.to_owned()), ..Secret::default() }
 }
 
-/// Returns the workload cluster's Secret, if it must be written.
+/// Returns the workload cluster's Secret, or `None` if it is up to date. Returns the reason if the Secret can't be planned yet,
+/// for example because the token is missing.
 fn in_guest(account: &ProviderServiceAccount, facts: &Facts) -> Result<Option<Box<Secret>>, Stop> {
     let Children { service_account, token, .. } = &facts.children;
     let current = token.as_ref().zip(service_account.as_ref()).filter(|(token, of)| is_current(token, of));

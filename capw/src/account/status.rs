@@ -1,4 +1,4 @@
-//! Computes an account's status, and the summary of a cluster's accounts. Pure.
+//! Computes an account's status, and the summary of a cluster's accounts, without I/O.
 
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus};
 use api::conditions::{TRUE, UNKNOWN, contract, wcp_cluster as words};

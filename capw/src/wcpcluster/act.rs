@@ -107,9 +107,9 @@ pub async fn carry_out(
     Ok(Box::new(StepResults { policy, network, front, endpoint }))
 }
 
-/// Draws and writes the cluster's virtual router number if the cluster doesn't have one yet, or if a VM in vCenter uses the
-/// number and the cluster doesn't have an endpoint yet. The number is written before the finalizer: a cluster with a finalizer
-/// but without a number already has nodes, which derived the number from the control plane address.
+/// Chooses and writes the cluster's virtual router number if the cluster doesn't have one yet. If a VM in vCenter uses the
+/// number, replaces it as long as the cluster doesn't have an endpoint. The number is written before the finalizer: a cluster
+/// with a finalizer but without a number already has nodes, which derived the number from the control plane address.
 async fn keep_virtual_router(
     cluster: &mut Arc<WCPCluster>,
     facts: &Facts,

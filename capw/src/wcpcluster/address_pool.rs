@@ -1,5 +1,5 @@
-//! The state of the pool that an IPAddressClaim waits for. The in-cluster IPAM provider of Cluster API doesn't set a condition
-//! on a claim that it can't fulfill, so capw reads the reason from the pool.
+//! Explains why an IPAddressClaim doesn't get an address. The in-cluster IPAM provider of Cluster API doesn't set a condition on
+//! a claim that it can't fulfill, so capw reads the state of the pool.
 
 use api::capi::{IPAM_GROUP, IpAddressClaim};
 use api::capw::WCPCluster;

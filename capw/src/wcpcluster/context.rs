@@ -1,4 +1,4 @@
-//! The dependencies of a WCPCluster reconcile.
+//! The context that all WCPCluster reconciles share.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::caches::Caches;
 use crate::network::NetworkFlags;
 use crate::virtual_router::Draws;
 
-/// The dependencies of a reconcile.
+/// The caches, clients and settings that a reconcile uses.
 pub struct Context {
     pub(super) caches: Arc<Caches>,
     pub(super) machines: Index<WCPMachine>,
@@ -27,7 +27,7 @@ pub struct Context {
     pub(super) availability_zones: Index<AvailabilityZone>,
     /// The network settings for new clusters.
     pub(super) network: NetworkFlags,
-    /// The virtual router numbers that this process drew.
+    /// The virtual router numbers that this process chose.
     pub(super) draws: Draws,
     /// The claimed addresses at which another machine answered before the cluster had nodes.
     pub(super) occupied: Occupied,

@@ -1,4 +1,4 @@
-//! A cluster's failure domains: the vSphere zones that its namespace may use. Pure.
+//! Determines a cluster's failure domains, the vSphere zones that its namespace may use, without I/O.
 
 use std::sync::Arc;
 

@@ -32,11 +32,12 @@ pub struct Facts {
     pub service: Option<Arc<VirtualMachineService>>,
     /// The claim for the control plane address.
     pub address_claim: Option<Arc<IpAddressClaim>>,
-    /// Earlier claims, whose addresses other machines use. The claims are kept, so that the addresses stay allocated.
+    /// Earlier claims whose addresses turned out to be used by other machines. The claims are kept, so that the addresses stay
+    /// allocated.
     pub former_claims: Vec<Arc<IpAddressClaim>>,
     /// The name for the next claim, unless the cluster has reached [`MAX_CLAIMS`].
     pub next_claim: Option<String>,
-    /// The claimed address, if another machine uses it although the cluster doesn't have a node yet.
+    /// The claimed address, if another machine uses it. Checked only while the cluster can still get another address.
     pub occupied: Option<OccupiedAddress>,
     /// The address that an IPAM provider assigned to the claim.
     pub address: Option<Arc<IpAddress>>,
@@ -111,8 +112,8 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     })
 }
 
-/// Returns the cluster's control plane address claims with their indexes, in order. A claim of another owner is included only
-/// if it has the name of the first claim, which every cluster needs.
+/// Returns the cluster's control plane address claims with their indexes, in order. The claim with the first name is included
+/// even if it belongs to another owner, because every cluster needs this name.
 fn address_claims(
     cluster: &WCPCluster,
     name: &str,

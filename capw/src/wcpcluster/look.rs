@@ -8,8 +8,8 @@ use super::gather::Facts;
 use super::occupied::{Occupied, OccupiedAddress, Sign};
 use super::plan::{endpoint_use, unsettled_address};
 
-/// Returns the claimed address if a VM in vCenter has this address or the address answers. Returns `None` if the cluster can't
-/// get another address anymore.
+/// Checks if another machine uses the claimed address: a VM in vCenter has the address, or the address answers. Returns `None` if
+/// the address is free, or if the cluster can't change its address anymore.
 pub async fn look(cluster: &WCPCluster, facts: &Facts, occupied: &Occupied) -> Option<OccupiedAddress> {
     let address = unsettled_address(cluster, facts)?;
     let claim = facts.address_claim.as_deref()?;

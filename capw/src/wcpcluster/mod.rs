@@ -152,7 +152,7 @@ impl Reconcile for Context {
     }
 }
 
-/// Returns the index key for the Cluster that this label of the object names.
+/// Returns the index key for the Cluster that the label `label` of the object names, or an empty list without this label.
 fn of_cluster<K: Resource>(object: &K, label: &str) -> Vec<String> {
     let cluster = object.labels().get(label);
     cluster.map(|cluster| key(object.meta().namespace.as_deref(), cluster)).into_iter().collect()

@@ -30,14 +30,14 @@ pub enum Sign {
     Vm(String),
 }
 
-/// An address that another machine uses before the cluster that claimed the address has a node.
+/// A claimed address that another machine uses, although the cluster doesn't have a node yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OccupiedAddress {
     pub address: IpAddr,
     /// The claim, as `IPAddressClaim namespace/name`.
     pub claim: String,
     pub sign: Sign,
-    /// True if the address has been in use for so long that the cluster claims another one.
+    /// True if the cluster must claim another address: a VM in vCenter has this one, or it has answered for at least `LASTING`.
     pub is_lasting: bool,
 }
 
@@ -70,8 +70,8 @@ impl Occupied {
         Some(OccupiedAddress { address, claim, sign: Sign::Answer, is_lasting: since.elapsed() >= LASTING })
     }
 
-    /// Records whether the address of the claim with this UID answers, and returns the time of the first answer, or `None`
-    /// without an answer.
+    /// Records whether the address of the claim with this UID answers. Returns the time of the first answer, or `None` if the
+    /// address doesn't answer.
     fn record(&self, claim: &str, answers: bool) -> Option<Instant> {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !answers {

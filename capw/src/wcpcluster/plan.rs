@@ -1,4 +1,4 @@
-//! Plans a WCPCluster's objects: a resource policy, a network, and a load balancer or an address claim. Pure.
+//! Plans a WCPCluster's objects, without I/O: a resource policy, a network, and a load balancer or an address claim.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use crate::error::{Error, InvalidInput, Waiting};
 use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
 use crate::upstream::{self, Claim, child, claim};
 
-/// The remedy if an object that has a required name belongs to another owner.
+/// The remedy if another owner's object has a name that the cluster needs.
 const NAME_ADVICE: &str = "Rename or delete it, or give the cluster another name";
 
 /// The objects that a cluster's machines share.
@@ -39,7 +39,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Front {
     LoadBalancer(Box<VirtualMachineService>),
-    /// A pool address that the control plane nodes hold.
+    /// A pool address that the control plane nodes announce.
     VirtualIp(Box<IpAddressClaim>),
     /// A pool address that another machine uses.
     InUse(OccupiedAddress),
@@ -116,17 +116,17 @@ pub fn load_balancer_address(service: &VirtualMachineService) -> Option<&str> {
     ingress.ip.as_deref().or(ingress.hostname.as_deref()).filter(|host| !host.is_empty())
 }
 
-/// Returns the address that an IPAM provider assigned, or `None` if nodes can't be reached at this address.
+/// Returns the address that an IPAM provider assigned, or `None` if it isn't a valid unicast address.
 pub fn claimed_address(address: &IpAddress) -> Option<&str> {
     let text = address.spec.address.as_str();
     let parsed: IpAddr = text.parse().ok()?;
     (!parsed.is_unspecified() && !parsed.is_multicast()).then_some(text)
 }
 
-/// Returns the claimed address of a cluster that can still get another address. Such a cluster doesn't have an endpoint or
-/// machines, its control plane isn't initialized, and it is neither paused nor being deleted.
+/// Returns the claimed address, if the cluster can still get another one. Such a cluster doesn't have an endpoint or machines,
+/// its control plane isn't initialized, and it is neither paused nor being deleted.
 ///
-/// Other clusters return `None`: once an endpoint is known, it never changes.
+/// Returns `None` for any other cluster: once an endpoint is known, it never changes.
 pub fn unsettled_address(cluster: &WCPCluster, facts: &Facts) -> Option<IpAddr> {
     let address = claimed_address(facts.address.as_deref()?)?.parse().ok();
     let owner = facts.cluster.as_deref();
@@ -138,8 +138,8 @@ pub fn unsettled_address(cluster: &WCPCluster, facts: &Facts) -> Option<IpAddr> 
     address.filter(|_| is_new)
 }
 
-/// Returns the VM operator's lookup result for the unsettled address: the VM that has the address, and the virtual router
-/// numbers in use.
+/// Returns the VM operator's lookup result for the [`unsettled_address`]: the VM that has this address, and the virtual router
+/// numbers in use. Returns `None` until the VM operator has looked up the address.
 pub fn endpoint_use<'a>(cluster: &WCPCluster, facts: &'a Facts) -> Option<&'a ControlPlaneEndpointStatus> {
     let asked = unsettled_address(cluster, facts)?.to_string();
     let answer = facts.policy.as_deref()?.status.as_ref()?.control_plane_endpoint.as_ref()?;
@@ -170,7 +170,7 @@ where
     }
 }
 
-/// Builds the resource policy. With `asked`, an annotation asks the VM operator for VMs that have this address.
+/// Builds the resource policy. If `asked` is set, an annotation makes the VM operator look up which VM already has this address.
 fn policy(cluster: &WCPCluster, name: &str, asked: Option<IpAddr>) -> VirtualMachineSetResourcePolicy {
     // A policy is immutable, so set all fields that the original sets. 0 means no limit or reservation.
     let none = || Some(ResourceSpec { cpu: Some("0".into()), memory: Some("0".into()) });
@@ -262,8 +262,8 @@ fn address_claim(
     }
 }
 
-/// Builds the load balancer. If the endpoint's address is known, the load balancer requests this address, because kubeconfigs
-/// and nodes contain it, even after a move to another management cluster.
+/// Builds the load balancer. If the endpoint is known, the load balancer requests the endpoint's address, because kubeconfigs and
+/// nodes contain it. The address therefore stays the same when the cluster is moved to another management cluster.
 fn service(cluster: &WCPCluster, name: &str, endpoint: Option<&ApiEndpoint>) -> VirtualMachineService {
     let mut metadata = child(cluster, names::control_plane_service(name), name);
     let network = (annotation::NCP_VIRTUAL_NETWORK.to_owned(), names::virtual_network(name));

@@ -1,4 +1,4 @@
-//! Computes a WCPCluster's status. Pure.
+//! Computes a WCPCluster's status, without I/O.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub fn status(
     status
 }
 
-/// Returns the conditions whose changes are published as events. `Ready` only repeats the other conditions, except for a taken
-/// name.
+/// Returns the conditions whose changes are published as events. `Ready` only repeats the other conditions, so it is omitted
+/// unless a name is taken.
 fn notable(conditions: &[Condition]) -> Vec<Condition> {
     let tells = |c: &&Condition| match c.type_.as_str() {
         contract::PAUSED => false,
@@ -86,7 +86,7 @@ pub fn publish_changes(events: &Events, cluster: &WCPCluster, new: &[Condition])
     events.transitions(cluster, &notable(old), &notable(new), |c| !expected.contains(&c.reason.as_str()));
 }
 
-/// Returns true if machines can be created: the network and the endpoint, which cloud-init contains, are ready.
+/// Returns true if machines can be created: the network is ready, and so is the endpoint, which cloud-init data contains.
 fn is_usable(conditions: &[Condition]) -> bool {
     let holds = |type_| find(conditions, type_).is_some_and(|c| c.status == conditions::TRUE);
     holds(contract::NETWORK_READY) && holds(reasons::LOAD_BALANCER_READY)
@@ -220,7 +220,7 @@ fn endpoint_condition(made: &StepResults, facts: &Facts, generation: Option<i64>
     }
 }
 
-/// Returns the message for an address that the VM operator has to look up first.
+/// Returns the message while the VM operator hasn't looked up the address yet.
 fn describe_lookup(address: IpAddr, facts: &Facts) -> String {
     let policy = names::resource_policy(&facts.name);
     format!(

@@ -80,8 +80,8 @@ async fn persist_identity(
     ctx.api.patch(wcp_machine, patch).await.map_err(Error::api(wcp_machine, "persisting the providerID of"))
 }
 
-/// Creates the Secret and the claims before the VirtualMachine that references them. If such an object appeared in the
-/// meantime, it isn't overwritten, because it may belong to another owner.
+/// Creates the Secret and the claims before the VirtualMachine that references them. If another client has just created one of
+/// these objects, it isn't overwritten, because it may belong to another owner.
 async fn apply_objects(
     make: MachineObjects,
     facts: &Facts,

@@ -1,4 +1,4 @@
-//! The dependencies of a WCPMachine reconcile.
+//! The context that all WCPMachine reconciles share.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kit::events::Events;
 use crate::caches::Caches;
 use crate::network::NetworkProvider;
 
-/// The dependencies of a reconcile.
+/// The caches, clients and settings that a reconcile uses.
 pub struct Context {
     pub(super) caches: Arc<Caches>,
     /// The network provider for new clusters.

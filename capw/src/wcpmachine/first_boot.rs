@@ -1,4 +1,5 @@
-//! Reads the first-boot report of a guest whose node hasn't joined yet: the cause and a remedy. Pure.
+//! Reads the report that a guest writes during its first boot, and derives the cause of a failure and a remedy, without I/O. The
+//! report only matters until the guest's node has joined.
 
 use api::capi::Machine;
 use api::conditions::{self, TRUE, vmop, wcp_machine as reasons};

@@ -29,13 +29,13 @@ pub struct Facts {
     pub vm: Option<Arc<VirtualMachine>>,
     /// The node's bootstrap data.
     pub bootstrap: BootstrapSource,
-    /// The Secret that has the cloud-init Secret's name, without its data. It may belong to another owner.
+    /// The metadata of the Secret with the cloud-init Secret's name. It may belong to another owner.
     pub cloud_init: Option<Secret>,
     /// The existing PersistentVolumeClaims with the names that the machine needs. They may belong to another owner.
     pub claims: Vec<PersistentVolumeClaim>,
     /// The cluster's VirtualNetwork, if it exists.
     pub network: Option<Arc<VirtualNetwork>>,
-    /// The cluster's virtual router number, if one was drawn.
+    /// The cluster's virtual router number, if capw has chosen one.
     pub virtual_router: Option<u8>,
     /// The namespace's zones from the WCPCluster status. Empty if vSphere doesn't have zones.
     pub zones: Vec<String>,
@@ -59,7 +59,7 @@ pub enum BootstrapSource {
     Read(Box<Secret>),
 }
 
-/// Reads the facts for the plan. Secrets and claims are read only until the VM is created, and again for deletion.
+/// Reads the facts for the plan. Reads the cloud-init Secret and the claims only until the VM is created, and again for deletion.
 pub async fn facts(wcp_machine: &WCPMachine, ctx: &Context) -> Result<Facts, Error> {
     let machine = upstream::owner(wcp_machine, "Machine")
         .and_then(|name| beside(&ctx.caches.machines, wcp_machine, name))

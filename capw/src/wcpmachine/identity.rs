@@ -26,7 +26,7 @@ impl Identity {
     }
 }
 
-/// Returns the identity in the spec, if it is set.
+/// Returns the identity in the spec, or `None` if it isn't set yet. Fails if the providerID doesn't contain a UUID.
 pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInput> {
     let Some(own) = &wcp_machine.spec.provider_id else { return Ok(None) };
     let uuid = names::uuid_of(own).and_then(|uuid| Uuid::try_parse(uuid).ok());

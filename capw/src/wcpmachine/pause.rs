@@ -14,7 +14,7 @@ use crate::upstream::Claim;
 /// The annotation value that capw sets. A VirtualMachine that was paused with another value isn't resumed.
 const OURS: &str = "capw";
 
-/// Returns the new value of the pause annotation, or `None` if it needn't change. A null value removes the annotation.
+/// Returns the new value of the pause annotation, or `None` if it doesn't have to change. A null value removes the annotation.
 fn change(vm: &VirtualMachine, paused: bool) -> Option<Value> {
     match (paused, vm.annotations().get(annotation::PAUSED).map(String::as_str)) {
         (true, None) => Some(OURS.into()),
@@ -23,7 +23,7 @@ fn change(vm: &VirtualMachine, paused: bool) -> Option<Value> {
     }
 }
 
-/// Pauses the WCPMachine's VirtualMachine, or resumes it if capw paused it.
+/// Pauses the WCPMachine's VirtualMachine if `paused` is true. Otherwise resumes it, if capw paused it.
 pub async fn carry_down(
     wcp_machine: &WCPMachine,
     vm: Option<&VirtualMachine>,

@@ -1,4 +1,4 @@
-//! Plans a WCPMachine's objects: first the identity, then the boot Secret and claims, then the VirtualMachine. Pure.
+//! Plans a WCPMachine's objects, without I/O: first the identity, then the boot Secret and claims, then the VirtualMachine.
 
 use std::collections::BTreeMap;
 
@@ -34,10 +34,11 @@ use crate::upstream::{Claim, child, claim, infrastructure_provisioned, is_contro
 
 /// The `powerOffMode` that shuts the guest down, and powers the VM off if the shutdown fails.
 const TRY_SOFT: &str = "trySoft";
-/// The budget, in bytes, for encoding bootstrap data. A Secret is limited to 1 MiB.
+/// The memory budget, in bytes, for encoding bootstrap data. A Secret is limited to 1 MiB.
 const BOOTSTRAP_BYTES: usize = 8 << 20;
-/// The keys for sizes in `capacity`: the first one in a WCPMachine or claim, the second one in a VirtualMachine.
+/// The key for sizes in the `capacity` of a WCPMachine volume or a claim.
 const CLAIM_SIZE: &str = "storage";
+/// The key for sizes in the `capacity` of a VirtualMachine volume.
 const DISK_SIZE: &str = "ephemeral-storage";
 
 /// The steps of one reconcile, in order.
@@ -49,9 +50,9 @@ pub struct Plan {
     pub then: Then,
 }
 
-/// The step that follows the identity.
+/// The step after the identity is persisted.
 pub enum Then {
-    /// Wait.
+    /// Wait for this condition.
     Wait(Waiting),
     /// The VM existed and is gone. It isn't created again.
     Lost,
@@ -59,7 +60,7 @@ pub enum Then {
     Apply(Box<MachineObjects>),
 }
 
-/// The objects of a machine. The Secret must never be printed.
+/// The objects of a machine. The Secret contains credentials and must never be printed.
 pub struct MachineObjects {
     /// The Secret that the node boots from, unless it exists already.
     pub cloud_init: Option<Secret>,
@@ -182,8 +183,8 @@ fn check_places(volumes: &[MachineVolume]) -> Result<(), InvalidInput> {
     Ok(())
 }
 
-/// Returns the reason to wait if a child of a deleted WCPMachine still has a required name. Fails if such a name belongs to
-/// another owner.
+/// Returns the reason to wait if a child of a deleted WCPMachine still has a name that this one needs. Fails if another owner's
+/// object has such a name.
 fn former_child(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Option<Waiting>, InvalidInput> {
     fn check<C>(wcp_machine: &WCPMachine, child: &C) -> Result<Option<Waiting>, InvalidInput>
     where
@@ -290,7 +291,7 @@ fn volume_claim(
     }
 }
 
-/// Builds the complete desired VirtualMachine, except for [`endpoint_annotations`].
+/// Builds the complete desired VirtualMachine. The [`endpoint_annotations`] are added separately.
 fn virtual_machine(
     wcp_machine: &WCPMachine,
     machine: &Machine,
@@ -319,8 +320,8 @@ fn virtual_machine(
 }
 
 /// Returns the annotations of a control plane VM for its endpoint and virtual router number. The VM operator copies the
-/// annotations to vCenter, where other management clusters find them. With NSX, a load balancer holds the address, so the
-/// number is left out.
+/// annotations to vCenter, where other management clusters find them. With NSX, a load balancer has the address, so the number is
+/// left out.
 fn endpoint_annotations(
     cluster: &Cluster,
     virtual_router: Option<u8>,
@@ -334,8 +335,8 @@ fn endpoint_annotations(
     host.into_iter().chain(router)
 }
 
-/// Returns the power-off mode from the spec. The default for a control plane node is a shutdown, so that the other nodes take
-/// over the node's roles at once. If the whole cluster is being deleted, a shutdown isn't needed.
+/// Returns the power-off mode from the spec. By default, a control plane node is shut down, so that the other nodes take over its
+/// roles at once. A shutdown isn't needed if the whole cluster is being deleted.
 fn power_off_mode(wcp_machine: &WCPMachine, machine: &Machine, cluster: &Cluster) -> Option<String> {
     let leaves_others = is_control_plane(machine) && cluster.metadata.deletion_timestamp.is_none();
     wcp_machine.spec.power_off_mode.clone().or_else(|| leaves_others.then(|| TRY_SOFT.to_owned()))

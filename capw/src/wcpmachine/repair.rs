@@ -1,4 +1,4 @@
-//! Detects and restores VirtualMachine fields that other clients changed. Pure.
+//! Detects and restores VirtualMachine fields that other clients changed, without I/O.
 
 use api::names::label;
 use api::vmop::{POWERED_OFF, POWERED_ON, VirtualMachine};

@@ -1,4 +1,4 @@
-//! Computes a WCPMachine's status. Pure.
+//! Computes a WCPMachine's status, without I/O.
 //!
 //! The status quotes the first cause that blocks the VirtualMachine, so that readers don't have to look at the VirtualMachine.
 
@@ -34,7 +34,7 @@ impl Verdict {
         Self { vm_status, provisioned: false, reason: reason.to_owned(), message: message.into() }
     }
 
-    /// If the VM is powered on but not ready, replaces the verdict by the guest's first-boot report, if there is one.
+    /// Replaces the verdict with the guest's first-boot report, if there is one and the VM is powered on but not ready.
     fn or_of_guest(self, boot: Option<&FirstBoot>) -> Self {
         match boot {
             Some(boot) if self.vm_status == vm_status::POWERED_ON => {
@@ -251,7 +251,7 @@ fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
     }
 }
 
-/// Returns true if the cause is a failure, or, until the VM is created (`made`), an unmet precondition.
+/// Returns true if the cause is a failure. Until the VM is created (`made` is false), an unmet precondition counts as well.
 fn is_obstacle(cause: &conditions::Condition, made: bool) -> bool {
     cause::of_condition(cause).is_failing() || (!made && cause.type_ != vmop::VIRTUAL_MACHINE_CREATED)
 }

@@ -1,4 +1,4 @@
-//! The name of a machine's VirtualMachine, which is also the hostname and the node name. Pure.
+//! Computes the name of a machine's VirtualMachine, which is also the hostname and the node name, without I/O.
 //!
 //! The name depends only on spec.naming and the Machine's name, which don't change. It therefore identifies the VirtualMachine,
 //! even in another management cluster. Secret and claim names don't depend on this name.
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::error::InvalidInput;
 
-/// The remedy if an object that has a required name belongs to another owner.
+/// The remedy if another owner's object has a name that the machine needs.
 pub const NAME_ADVICE: &str = "Rename or delete it, or replace the Machine";
 /// The maximum length of a name, in characters. Longer names are cut off, as in Cluster API's provider for vSphere.
 const LONGEST: usize = 63;
-/// The budget, in bytes, for parsing and rendering a template. A template is limited to 1024 characters, so rendering takes a few
-/// milliseconds at most and isn't cached.
+/// The memory budget, in bytes, for parsing and rendering a template. A template is limited to 1024 characters, so rendering
+/// takes a few milliseconds at most and isn't cached.
 const TEMPLATE_BYTES: usize = 1 << 20;
 
 /// Returns the VirtualMachine name for a Machine: the Machine's name, or the output of the naming template.
@@ -38,7 +38,7 @@ pub fn vm_name(wcp_machine: &WCPMachine, machine: &str) -> Result<String, Invali
     })
 }
 
-/// Returns the name if it is a valid object name and hostname.
+/// Returns the name, or the problem if it isn't a valid object name and hostname.
 fn check_name(name: String) -> Result<String, String> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_label = |label: &str| {
@@ -82,7 +82,7 @@ impl Functions for Naming {
     }
 }
 
-/// Removes the suffix from `of`, if `of` ends with it.
+/// Returns `of` without the suffix, or unchanged if it doesn't end with the suffix.
 fn trim_suffix(suffix: &Value, of: &str) -> Result<Value, &'static str> {
     Ok(of.strip_suffix(text(suffix)?).unwrap_or(of).into())
 }

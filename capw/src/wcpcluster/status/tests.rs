@@ -12,8 +12,8 @@ use crate::wcpcluster::plan;
 
 use super::*;
 
-/// Returns the step results after all three objects were applied. `network` is the network's condition. If
-/// `endpoint` is true, the endpoint is known.
+/// Returns the step results after the policy, the network and the load balancer were applied. `network` is the network's
+/// condition. If `endpoint` is true, the endpoint is known.
 fn made(network: Option<Graded>, endpoint: bool) -> StepResults {
     let plan = plan::plan(&wcp_cluster(), &cluster_facts()).unwrap();
     let mut realised = plan.network.unwrap();

@@ -180,7 +180,8 @@ fn without_a_virtual_machine_the_outcome_tells() {
     assert!(reason(&lost).2.contains("A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
 
-/// Otherwise, the other VM's UUID would count as the UUID of a lost VM, and a VM wouldn't be created once the name is free.
+/// Otherwise, the status would contain the other VM's UUID. This WCPMachine's own VM would then count as lost, and wouldn't be
+/// created once the name is free.
 #[test]
 fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
     let mut other = wcp_machine();
