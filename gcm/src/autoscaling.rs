@@ -23,7 +23,8 @@ pub struct Bounds {
     pub max: i32,
 }
 
-/// Returns a cluster's pool size bounds, if both are set. Fails with the key of the faulty annotation and the reason.
+/// Returns a cluster's pool size bounds, or `None` if they aren't set. Fails with the key of the faulty annotation and the
+/// reason.
 pub fn bounds(tkc: &TanzuKubernetesCluster) -> Result<Option<Bounds>, (&'static str, String)> {
     let [min, max] = BOUNDS.map(|key| (key, tkc.annotations().get(key)));
     match (min, max) {
@@ -46,8 +47,8 @@ fn size(key: &'static str, text: &str) -> Result<i32, (&'static str, String)> {
     size.ok_or_else(|| (key, format!("{text:?} is not a number of nodes")))
 }
 
-/// Returns the autoscaler annotations for a pool's MachineDeployment, if the pool doesn't set replicas. Invalid bounds are
-/// skipped: objects that were stored before admission checked them can contain such bounds.
+/// Returns the autoscaler annotations for a pool's MachineDeployment, or an empty map if the pool sets replicas. Invalid bounds
+/// are skipped, because objects that were stored before admission checked them can contain such bounds.
 pub fn annotations(tkc: &TanzuKubernetesCluster, pool: &NodePool) -> BTreeMap<String, String> {
     if pool.replicas.is_some() {
         return BTreeMap::new();

@@ -48,7 +48,7 @@ pub struct Flags {
     pub webhook: flags::Webhook,
     #[command(flatten)]
     pub virtual_ip: VirtualIpFlags,
-    /// Address ranges outside the clusters that nodes must reach, separated by commas: vCenter's, this
+    /// Address ranges outside the clusters that cluster nodes must be able to reach, separated by commas: vCenter's, this
     /// cluster's, DNS servers'. New clusters cannot use them for pods or services.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub management_cidrs: Vec<IpNet>,
@@ -58,7 +58,7 @@ pub struct Flags {
     pub supervisor_endpoint: Option<SupervisorEndpoint>,
     #[command(flatten)]
     pub health: HealthFlags,
-    /// What becomes of the add-ons of node images and the built-in container network after they were applied.
+    /// The treatment of add-ons from node images, and of the built-in container network, after gcm has applied them.
     #[arg(long, value_enum, default_value_t, overrides_with = "image_addons")]
     pub image_addons: ImageAddons,
 }
@@ -151,7 +151,7 @@ fn watch<K: Watchable>(started: &Runtime) -> Cache<K> {
     watch::objects(started, Api::all(started.client.clone()))
 }
 
-/// Watches the ConfigMaps that hold bundles. Caches only metadata, because users can create any number of them.
+/// Watches the ConfigMaps that contain bundles. Caches only metadata, because users can create any number of them.
 fn bundles(started: &Runtime) -> Cache<PartialObjectMeta<ConfigMap>> {
     let labelled = watcher::Config::default().labels(label::ADDON_NAME);
     watch::selected(started, Api::all(started.client.clone()), labelled)

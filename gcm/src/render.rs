@@ -116,7 +116,7 @@ async fn facts(client: &Client, tkc: &TanzuKubernetesCluster, arguments: &[Strin
     Ok(facts)
 }
 
-/// Lists the objects that carry the cluster's label and belong to it, sorted by name.
+/// Lists the objects with the cluster's label that the TanzuKubernetesCluster controls, sorted by name.
 async fn ours<K>(client: &Client, tkc: &TanzuKubernetesCluster) -> Result<Vec<Arc<K>>, Error>
 where
     K: Watchable + Resource<Scope = NamespaceResourceScope>,

@@ -1,4 +1,4 @@
-//! Shared test fixtures: real manifests, and the releases of the simulated site.
+//! Shared test fixtures: real manifests, and the releases of the simulated vCenter.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::release::ReleaseImage;
 pub(crate) use crate::release::resolution::tests::{SITE_VERSIONS, available};
 
-/// Returns the manifest with this file name, in the hub version and as written.
+/// Returns the manifest with this file name, converted to the hub version (v1alpha3) and as written.
 pub(crate) fn manifest(name: &str) -> (TanzuKubernetesCluster, Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/tests/manifests").join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -54,7 +54,7 @@ spec:
     )
 }
 
-/// A PEM certificate in base64.
+/// A CA certificate, as base64-encoded PEM.
 pub(crate) const AUTHORITY: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJRRENCNTZBREFnRUNBZ0VCTUFvR0NDcUdTTTQ5QkFNQ01BOHhEVEFMQmdOVkJBTU1CR052Y25Bd0lCY04KTWpBd01UQXhNREF3TURBd1doZ1BNakV5TURBeE1ERXdNREF3TURCYU1BOHhEVEFMQmdOVkJBTU1CR052Y25BdwpXVEFUQmdjcWhrak9QUUlCQmdncWhrak9QUU1CQndOQ0FBVFBreHM1T1Fvd2pMVXdkT2FtMDByQ21oQm9GTzV1CjBBRStFUUlpSHQvTGVteWE3Ni9sZ0RyMEhlbERQT1ZnbUtVTlFGSi9NdThyejBKQVczNjNCbG05b3pJd01EQVAKQmdOVkhSTUJBZjhFQlRBREFRSC9NQjBHQTFVZERnUVdCQlEwcGhvejRmUlFXSXh3QWRkK3JBQXpOZTFqYkRBSwpCZ2dxaGtqT1BRUURBZ05JQURCRkFpQVFyZHQ1OFdId3BWMHR4S0tYQWZoaEVycGVaOFp0K0JVb3pHRjEvclV1CnRnSWhBTnBlWDY2VUxtTzFWblFYT2ZXUmkvVWprSi9QekNsZnRzZTAzL0ZHZTVjbQotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==";
 
 /// Returns a token issuer with this user name prefix.

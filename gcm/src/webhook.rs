@@ -78,9 +78,9 @@ pub struct Webhooks {
     pub release_cache: ReleaseCache,
     /// The client that reads classes, quotas, zones, bundles and Secrets.
     pub client: Client,
-    /// Address ranges outside the clusters that nodes must reach.
+    /// The address ranges outside the clusters that cluster nodes must be able to reach.
     pub management: Vec<IpNet>,
-    /// The flags that decide which program holds control plane addresses.
+    /// The flags that decide which program announces control plane addresses.
     pub virtual_ip: VirtualIpFlags,
     /// The configuration from which new clusters inherit values.
     pub configuration: ServiceConfiguration,

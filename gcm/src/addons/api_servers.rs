@@ -17,12 +17,15 @@ use super::guest::Guest;
 pub const AUTHENTICATION_ARGUMENT: &str = "authentication-config";
 /// The namespace and name of both the ConfigMap that contains the configuration and the DaemonSet that copies it to the nodes.
 pub const GUEST_OBJECT: (&str, &str) = ("kube-system", "api-server-authentication");
-/// The maximum size, in bytes, of a Pod list or ConfigMap. [`MAX_METRICS`] limits an API server's metrics.
+/// The maximum size, in bytes, of a Pod list or ConfigMap.
 const MAX_OBJECT: usize = 3 << 20;
+/// The maximum size, in bytes, of an API server's metrics.
 const MAX_METRICS: usize = 8 << 20;
-/// The maximum numbers of API servers, field managers and arguments that are read.
+/// The maximum number of API servers that are read.
 const MAX_SERVERS: usize = 8;
+/// The maximum number of field managers that are read from the ConfigMap.
 const MAX_MANAGERS: usize = 16;
+/// The maximum number of arguments that are read from an API server's Pod.
 const MAX_ARGUMENTS: usize = 256;
 
 const NAMESPACE: &str = GUEST_OBJECT.0;
@@ -122,7 +125,7 @@ fn judge_all(servers: &[(String, ServerState)]) -> AuthenticationState {
     }
 }
 
-/// Returns the value of the label `name` in a metrics line.
+/// Returns the value of the label `name` in a line of metrics.
 fn label<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let labels = line.split_once('{')?.1.split_once('}')?.0;
     let found = labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\""));

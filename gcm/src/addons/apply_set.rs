@@ -1,5 +1,8 @@
-//! Labels and annotations for an add-on's objects. They follow the ApplySet specification (KEP-3659), which
+//! Labels and annotations that mark an add-on's objects as one set. They follow the ApplySet specification (KEP-3659), which
 //! `kubectl apply --applyset` also uses.
+//!
+//! The objects are the set's *members*. The set's *parent* is a ConfigMap that records the kinds and namespaces of the members.
+//! The *slot* of an add-on is the name under which the workload cluster records the add-on.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +16,20 @@ use sha2::{Digest, Sha256};
 use super::manifest::{Manifest, ObjectKey};
 use super::marks::{APPLIED, GROUP_KINDS, ObjectMetadata, PART_OF};
 
-/// The label that contains the set id, on a parent.
+/// The label of a parent that contains the set id.
 pub const ID: &str = "applyset.kubernetes.io/id";
-/// The annotation that names the tool that manages the set, on a parent.
+/// The annotation of a parent that names the tool that manages the set.
 pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
-/// The annotation that lists the members' namespaces other than the parent's own, on a parent.
+/// The annotation of a parent that lists the members' namespaces, except for the parent's own namespace.
 pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
-/// The namespace for parents.
+/// The namespace of all parents.
 pub const PARENT_NAMESPACE: &str = "kube-system";
 const TOOL: &str = "gcm/v1";
-/// The maximum number of kinds that are read from a parent. Users of the workload cluster can write the parent.
+/// The maximum number of kinds that are read from a parent. The number is limited because users of the workload cluster can
+/// change the parent.
 const MAX_KINDS: usize = 64;
 
-/// Returns the parent name for the add-on in a slot.
+/// Returns the name of the parent for the add-on in a slot.
 pub fn parent_name(slot: &str) -> String {
     format!("gcm-addon-{slot}")
 }
@@ -36,7 +40,7 @@ pub fn id(slot: &str) -> String {
     format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(Sha256::digest(parent)))
 }
 
-/// Returns the manifest's object with the label of the set `id`.
+/// Returns the manifest's object, labeled as a member of the set `id`.
 pub fn member(manifest: &Manifest, id: &str) -> Value {
     let mut value = manifest.value();
     if !value["metadata"]["labels"].is_object() {
@@ -46,12 +50,13 @@ pub fn member(manifest: &Manifest, id: &str) -> Value {
     value
 }
 
-/// Formats kind and group as `KIND.GROUP`, or `KIND` for the core group, like [`GROUP_KINDS`].
+/// Formats kind and group as in the annotation [`GROUP_KINDS`]: `KIND.GROUP`, or `KIND` for the core group.
 pub fn group_kind(key: &ObjectKey) -> String {
     if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) }
 }
 
-/// Returns the parent for a set with these members. `applied` is the bundle version, once the bundle is applied completely.
+/// Returns the parent for a set whose members have these kinds and namespaces. `applied` is the bundle version, once the bundle
+/// is applied completely.
 pub fn parent(
     slot: &str,
     kinds: &BTreeSet<String>,
@@ -92,15 +97,15 @@ pub fn kinds_of(parent: &ObjectMetadata) -> Vec<(String, String)> {
     kinds.split(',').map(str::trim).filter(plain).take(MAX_KINDS).map(split).collect()
 }
 
-/// Returns the last bundle version that was applied completely.
+/// Returns the bundle version that was last applied completely, or `None` if the parent doesn't record one.
 pub fn applied_version(parent: &ObjectMetadata) -> Option<&str> {
     parent.annotations.get(APPLIED)
 }
 
 /// Returns true if an object is deleted when its bundle no longer contains it.
 ///
-/// The other kinds are kept, because deleting them would also delete what users created: custom resources, namespace contents,
-/// or data.
+/// False for the kinds in the list, because deleting such an object would also delete data or what users created, such as custom
+/// resources or the contents of a namespace.
 pub fn is_pruned(key: &ObjectKey) -> bool {
     !matches!(
         (key.group.as_str(), key.kind.as_str()),
@@ -115,7 +120,7 @@ pub fn is_replaced(key: &ObjectKey) -> bool {
     (key.group.as_str(), key.kind.as_str()) == ("storage.k8s.io", "StorageClass")
 }
 
-/// Returns the members that the bundle no longer contains and whose kind [`is_pruned`].
+/// Returns the members that must be deleted: the bundle no longer contains them, and [`is_pruned`] is true for their kind.
 pub fn dropped<'m, T>(found: &'m [(ObjectKey, T)], wanted: &BTreeSet<ObjectKey>) -> Vec<&'m (ObjectKey, T)> {
     found.iter().filter(|(key, _)| !wanted.contains(key) && is_pruned(key)).collect()
 }

@@ -4,12 +4,10 @@ use bounds::Confidential;
 
 use super::bundle::{AddonType, Bundle, BundleFile};
 
-/// A built-in bundle.
+/// A bundle that is compiled into gcm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// The add-on name.
     pub name: &'static str,
-    /// The add-on type.
     pub type_: AddonType,
     version: &'static str,
     file: (&'static str, &'static str),

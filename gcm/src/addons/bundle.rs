@@ -36,7 +36,7 @@ fn describe(exceeded: Exceeded) -> String {
     format!("reading its files: {exceeded}. {remedy}")
 }
 
-/// The add-on type, as in `status.addons[].type`. Add-ons are applied in this order.
+/// The add-on type, as in `status.addons[].type`. Add-ons are applied in the order of these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddonType {
     Cni,
@@ -47,7 +47,7 @@ pub enum AddonType {
 }
 
 impl AddonType {
-    /// All types.
+    /// All types, in apply order.
     pub const ALL: [Self; 5] = [Self::Cni, Self::Cpi, Self::Csi, Self::AuthService, Self::MetricsServer];
 
     /// Returns the word for this type in the status.
@@ -61,7 +61,7 @@ impl AddonType {
         }
     }
 
-    /// Parses a type, ignoring case.
+    /// Parses a type, ignoring case. Returns `None` for an unknown word.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|type_| type_.as_str().eq_ignore_ascii_case(word))
     }
@@ -87,13 +87,13 @@ impl Mode {
         matches!(self, Self::ApplyOnce | Self::OncePerVersion)
     }
 
-    /// Returns true if a bundle with this mode and `version` isn't applied anymore once version `applied` was applied
-    /// completely.
+    /// Returns true if a bundle must not be applied anymore. `applied` is the version that was applied completely, and `version`
+    /// is the bundle's current version.
     pub fn leaves(self, applied: &str, version: Option<&str>) -> bool {
         self == Self::ApplyOnce || self == Self::OncePerVersion && applied == version.unwrap_or_default()
     }
 
-    /// Parses a mode, case-sensitively.
+    /// Parses a mode, case-sensitively. Returns `None` for an unknown word.
     pub fn of(word: &str) -> Option<Self> {
         match word {
             "Reconcile" => Some(Self::Reconcile),
@@ -105,7 +105,7 @@ impl Mode {
     }
 }
 
-/// A bundle file.
+/// A file with some of a bundle's manifests.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BundleFile {
     /// The file name, for messages.

@@ -17,7 +17,7 @@ use super::own_objects::Generated;
 /// The maximum number of add-ons per cluster. Further bundles in the namespace are ignored.
 pub const MAX_ADDONS: usize = 24;
 
-/// A bundle source.
+/// The source of a bundle.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// gcm itself.
@@ -93,11 +93,11 @@ pub struct Offer<'a> {
     pub image: Option<&'a Arc<VirtualMachineImage>>,
 }
 
-/// Returns a cluster's add-ons by type, the container network first, and at most [`MAX_ADDONS`].
+/// Returns a cluster's add-ons, at most [`MAX_ADDONS`], in the order of their types: the container network comes first.
 ///
 /// A ConfigMap for this cluster takes precedence over a ConfigMap for the whole namespace, followed by the node image's bundle
-/// and the built-in bundle. The cluster gets the container network that it names, and every other add-on that has a ConfigMap
-/// in its namespace.
+/// and the built-in bundle. The cluster gets the container network that it names, and every other add-on for which the cluster's
+/// namespace contains a ConfigMap.
 pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     let maps = config_maps(offer);
     let mut chosen = vec![container_network(offer, &maps)];
@@ -114,7 +114,7 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
-/// The meaning of a bundle's storage class annotation.
+/// The meaning of the storage class annotation, by which a bundle says that it contains the cluster's storage classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BundledClasses {
     /// The storage driver in this ConfigMap provides the cluster's storage classes.

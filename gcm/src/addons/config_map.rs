@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::bundle::{Bundle, BundleFile, MAX_BYTES, Mode};
 use super::render::TEMPLATE;
 
-/// The type of Secrets that contain bundle files. gcm doesn't read Secrets of other types.
+/// The type of a Secret that contains bundle files. gcm doesn't read Secrets of other types.
 pub const SECRET_TYPE: &str = "run.tanzu.vmware.com/addon-bundle";
 /// The maximum number of add-ons in the key `after`. Further names are ignored.
 const MAX_AFTER: usize = 32;
@@ -72,8 +72,8 @@ fn check_size(bundle: &Bundle) -> Result<(), String> {
 /// Adds the files from the Secret that the bundle names.
 ///
 /// # Errors
-/// Returns an error if the Secret has another type than [`SECRET_TYPE`]: users who can write the ConfigMap may not be allowed
-/// to read the Secret. Also returns an error for keys that aren't manifest files, for data that isn't UTF-8, and if the files
+/// Returns an error if the Secret doesn't have the type [`SECRET_TYPE`]: users who can write the ConfigMap might not be allowed
+/// to read other Secrets. Also returns an error for keys that aren't manifest files, for data that isn't UTF-8, and if the files
 /// are too large.
 pub fn add_secret(bundle: &mut Bundle, name: &str, secret: Secret) -> Result<(), String> {
     if secret.type_.as_deref() != Some(SECRET_TYPE) {

@@ -33,9 +33,9 @@ struct AppliedObject {
 pub struct Deployment {
     /// The source of the last applied bundle.
     pub source: Option<Source>,
-    /// That bundle's version.
+    /// The version of the last applied bundle.
     pub version: Option<String>,
-    /// The names of the add-ons that must work first.
+    /// The names of the add-ons that must work before this add-on is applied.
     pub after: Vec<String>,
     pub mode: Mode,
     /// The token Secrets that the bundle's objects refer to.
@@ -44,7 +44,7 @@ pub struct Deployment {
     hash: Option<u64>,
     objects: BTreeMap<ObjectKey, AppliedObject>,
     drifted: BTreeSet<ObjectKey>,
-    /// True if all objects are applied, and those that the bundle dropped are deleted.
+    /// True if all objects are applied, and the objects that the bundle no longer contains are deleted.
     complete: bool,
 }
 
@@ -66,7 +66,8 @@ impl Intent<'_> {
         format!("gcm/addon/{}", self.slot)
     }
 
-    /// Returns the end of the remedy for a conflict with a foreign object: an alternative to deleting it, or an empty string.
+    /// Returns the end of the remedy for a conflict with a foreign object: an alternative to deleting the object, or an empty
+    /// string.
     fn remedy(&self) -> &'static str {
         if matches!(self.source, Source::Generated(_)) { "" } else { ", or remove it from the bundle" }
     }
@@ -94,7 +95,7 @@ impl Deployment {
         self.objects.iter().map(move |(key, object)| (of_kind(key), &object.kind))
     }
 
-    /// Records a watch event. Returns true if it requires a round.
+    /// Records a watch event. Returns true if the engine must run another round because of the event.
     pub fn notice(&mut self, sighting: &Sighting) -> bool {
         match sighting {
             Sighting::Seen(key, now) => {
@@ -248,8 +249,8 @@ impl Deployment {
         Ok(wanted)
     }
 
-    /// Waits until the applied CustomResourceDefinitions are established, for at most [`ESTABLISHED_WITHIN`]. Their kinds
-    /// aren't served before.
+    /// Waits until the applied CustomResourceDefinitions are established, for at most [`ESTABLISHED_WITHIN`]. Their kinds aren't
+    /// served before that.
     async fn wait_until_established(&self, guest: &Guest) -> Result<(), GuestError> {
         let definitions = self.objects.iter().filter(|(key, _)| key.kind == "CustomResourceDefinition");
         let end = tokio::time::Instant::now() + ESTABLISHED_WITHIN;
@@ -366,7 +367,7 @@ async fn with_pods(guest: &Guest, key: &ObjectKey, live: &Live) -> Result<Health
     })
 }
 
-/// Returns the first refusal and the number of the others, or `None` without refusals.
+/// Returns the first refusal and the number of the others, or `None` if `refused` is empty.
 fn summary(refused: &[String]) -> Option<AddonState> {
     let first = refused.first()?;
     let more = match refused.len() - 1 {

@@ -17,9 +17,9 @@ pub struct Written {
 pub enum Change {
     /// No action: the object is as gcm wrote it, or the event is older than the write.
     None,
-    /// A health check: only the status changed.
+    /// Check the object's health: only the status changed.
     Status,
-    /// Applying the manifest again.
+    /// Apply the manifest again: another client changed the object.
     Drift,
 }
 

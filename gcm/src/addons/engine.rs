@@ -1,5 +1,5 @@
-//! Manages the add-ons of all clusters. Each cluster has its own task and connection, so a cluster that hangs doesn't delay
-//! other clusters.
+//! Manages the add-ons of all clusters. Each cluster has its own task and connection, so a cluster that hangs doesn't delay other
+//! clusters. A task works in *rounds*: each round applies the cluster's add-ons, checks their health and publishes a report.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct WantedAddons {
     pub synced: Vec<ChosenAddon>,
     /// The values for templates.
     pub values: Values,
-    /// The image and the node selection for kubeadm's add-ons.
+    /// The desired state of kubeadm's add-ons.
     pub kubeadm: KubeadmAddons,
     /// The input of the survey for programs in the workload cluster.
     pub survey: SurveyPlan,
@@ -79,13 +79,13 @@ pub struct GuestReports {
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
-/// What becomes of the add-ons of node images, and of the built-in ones, after they were applied.
+/// The treatment of add-ons from node images, and of built-in add-ons, after gcm has applied them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ImageAddons {
-    /// Changes that others make are reverted.
+    /// Changes by other clients are reverted.
     #[default]
     Reconcile,
-    /// They are applied once for each version. Changes that others make stay.
+    /// Each version is applied once. Changes by other clients are kept.
     Once,
 }
 
@@ -98,7 +98,7 @@ struct Shared {
     shutdown: CancellationToken,
 }
 
-/// The reports, or `None` before the first round. In this case, the caller keeps the earlier status.
+/// The latest reports, or `None` before the first round. Until then, the caller keeps the earlier status.
 type Reports = Arc<Mutex<Option<GuestReports>>>;
 
 struct ClusterTask {
@@ -327,7 +327,7 @@ impl Cluster {
         compute(&self.namespace, LIMITS, move |budget| manifest::parse(&files, &values, budget)).await
     }
 
-    /// Loads an add-on's bundle from its source. Fails with the reason, for the add-on's status.
+    /// Loads an add-on's bundle from its source. If this fails, returns the reason for the add-on's status.
     async fn load(&self, addon: &ChosenAddon) -> Result<Bundle, String> {
         let built_in = || BuiltIn::named(&addon.name).map(BuiltIn::bundle);
         match &addon.source {

@@ -41,7 +41,7 @@ pub struct Membership<'a> {
     pub remedy: &'a str,
 }
 
-/// An event from one kind's watch.
+/// An event from the watch on one kind.
 #[derive(Clone, Debug)]
 pub enum Sighting {
     /// An object was created or changed.

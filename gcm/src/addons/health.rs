@@ -1,5 +1,5 @@
-//! Determines if an object works, by the rules of kstatus: the status that the controller reported for the current generation
-//! decides.
+//! Determines if an object works, by the rules of kstatus. As long as the reported status is older than the object's current
+//! generation, the object counts as in progress.
 
 use std::collections::BTreeMap;
 

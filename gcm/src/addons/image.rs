@@ -14,7 +14,7 @@ use super::bundle::{Bundle, BundleError, BundleFile, MAX_BYTES};
 
 /// The names of the node image add-ons that are container networks.
 pub const NETWORKS: [&str; 3] = ["antrea", "antrea-nsx-routed", "calico"];
-/// The prefix of the property names, which is followed by the add-on name.
+/// The prefix of a bundle's property name. The add-on name follows.
 const PROPERTY: &str = "vmware-system.guest.kubernetes.addons.";
 
 #[derive(Deserialize)]

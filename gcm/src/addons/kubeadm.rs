@@ -1,10 +1,12 @@
-//! Binds kubeadm's add-ons, CoreDNS and kube-proxy, to nodes that contain their images.
+//! Keeps kubeadm's add-ons, CoreDNS and kube-proxy, on nodes that contain their container images.
 //!
-//! kubeadm applies both add-ons. During an upgrade, Cluster API changes their images to the next release only after it replaced
-//! the control plane. But new nodes run before that, and pool nodes contain only the old release's images. gcm therefore sets
-//! the kube-proxy image when it applies the next release's add-ons, and each kube-proxy Pod stays until its node is replaced.
-//! CoreDNS runs only on nodes whose release contains its image, and a drain never evicts its last Pod, unless the control plane
-//! only uses this release on the way to a later one.
+//! kubeadm installs both add-ons. During an upgrade, Cluster API changes their image tags only after it has replaced the whole
+//! control plane. Until then, the first nodes of the next release contain only the new images, and pool nodes contain only the
+//! old ones.
+//!
+//! gcm therefore sets the kube-proxy image together with the next release's add-ons, but each kube-proxy Pod stays unchanged
+//! until its node is replaced. CoreDNS runs only on nodes of the release that contains its image. A PodDisruptionBudget keeps a
+//! drain from evicting the last CoreDNS Pod, unless the control plane uses this release only on the way to a later one.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +32,7 @@ const MANAGER: &str = "gcm/coredns";
 const MAX_DEPLOYMENT: usize = 1 << 20;
 const MAX_CONTAINERS: usize = 8;
 
-/// The image and the node selection for kubeadm's add-ons.
+/// The desired state of kubeadm's add-ons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeadmAddons {
     /// The kube-proxy image for new nodes.
@@ -39,16 +41,16 @@ pub struct KubeadmAddons {
     pub dns: Option<DnsNodes>,
 }
 
-/// The nodes for CoreDNS.
+/// The nodes on which CoreDNS should run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsNodes {
     /// The CoreDNS image tag that these nodes contain. A CoreDNS with another image is left unchanged.
     pub image_tag: String,
     /// The value of the nodes' label [`label::KUBERNETES_DISTRIBUTION_VERSION`].
     pub release: String,
-    /// True if a pool has nodes whose taints CoreDNS tolerates. If false, CoreDNS can run on any node: if it were bound,
-    /// draining the only control plane node would wait for a CoreDNS Pod on another node that contains the image, but such a
-    /// node doesn't exist.
+    /// True if a pool has nodes whose taints CoreDNS tolerates. If false, CoreDNS can run on any node. Otherwise, a drain of the
+    /// only control plane node would wait for a CoreDNS Pod on another node that contains the image, and such a node doesn't
+    /// exist.
     pub has_workers: bool,
     /// True if workers contain the image or will contain it next. If false, only control plane nodes on their way to a later
     /// release contain the image, and draining the last of these nodes must not wait for another Pod.
@@ -110,7 +112,8 @@ impl LiveDns {
         if has_image { Some(&nodes.release) } else { self.release() }
     }
 
-    /// Returns the required change to the PodDisruptionBudget, or `None` if gcm neither binds nor bound CoreDNS.
+    /// Returns the required change to the PodDisruptionBudget, or `None` if CoreDNS isn't bound to a release and doesn't need a
+    /// budget.
     fn budget_change(&self, nodes: &DnsNodes) -> Option<BudgetChange> {
         match (self.release(), self.wanted_release(nodes)) {
             (_, Some(_)) if nodes.stays => Some(BudgetChange::Apply),
@@ -140,7 +143,7 @@ impl Guest {
         }
     }
 
-    /// Binds CoreDNS to these nodes, if CoreDNS exists.
+    /// Binds CoreDNS to these nodes. Does nothing if CoreDNS doesn't exist.
     pub async fn bind_coredns(&self, nodes: &DnsNodes) -> Result<(), GuestError> {
         let at = Request::new(Deployment::url_path(&(), Some(NAMESPACE)));
         let read = at.get(COREDNS, &GetParams::default());

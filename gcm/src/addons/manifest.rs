@@ -157,8 +157,8 @@ pub fn read(mut value: Value) -> Result<Manifest, &'static str> {
     Ok(Manifest { key, version, json: value.to_string(), secret: false })
 }
 
-/// Returns the stage in which an object is applied, 0 or 1. CustomResourceDefinitions, Namespaces and classes are applied
-/// first, because other objects depend on them.
+/// Returns the stage in which an object is applied. CustomResourceDefinitions, Namespaces and classes are applied in stage 0, and
+/// all other objects, which can depend on them, in stage 1.
 pub fn stage(key: &ObjectKey) -> u8 {
     match (key.group.as_str(), key.kind.as_str()) {
         ("apiextensions.k8s.io", "CustomResourceDefinition") | ("", "Namespace") => 0,

@@ -2,12 +2,12 @@
 
 use kit::guest::{Keys, Metadata};
 
-/// The label that contains the set id, on a member.
+/// The label of a member that contains the set id. [`super::apply_set`] explains members and parents.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
-/// The annotation that lists the members' kinds, on a parent.
+/// The annotation of a parent that lists the members' kinds.
 pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
-/// The annotation that contains the last bundle version that was applied completely, on a parent. Empty for a bundle without a
-/// version.
+/// The annotation of a parent that contains the bundle version that was last applied completely. It is empty for a bundle without
+/// a version.
 pub const APPLIED: &str = "run.tanzu.vmware.com/addon-applied";
 
 /// Selects the labels and annotations that are kept when metadata is parsed.

@@ -1,8 +1,8 @@
 //! Adapts objects whose container images only exist in node images, not in a registry.
 //!
-//! The next release's add-ons are applied before its first node exists, and old nodes don't contain the images of these
-//! add-ons. Agents therefore stay unchanged on an old node until the node is replaced, and other Pods run only on the release's
-//! nodes.
+//! The next release's add-ons are applied before its first node exists, and old nodes don't contain the images of these add-ons.
+//! DaemonSet Pods on old nodes therefore stay unchanged until the nodes are replaced, and Deployment Pods run only on the
+//! release's nodes.
 
 use api::names::label;
 use serde_json::json;
@@ -12,8 +12,8 @@ use super::manifest::Manifest;
 /// Binds a DaemonSet or Deployment from a node image's bundle to the nodes of its release. `release` is the value of the nodes'
 /// label [`label::KUBERNETES_DISTRIBUTION_VERSION`]. Other objects are returned unchanged.
 ///
-/// A DaemonSet's Pod is replaced only with its node. A Deployment's new Pods wait for a node of the release, and the old Pods
-/// stay until then.
+/// A DaemonSet Pod is replaced only with its node. New Pods of a Deployment wait for a node of the release, and the old Pods stay
+/// until then.
 pub fn bind(manifest: Manifest, release: &str) -> Manifest {
     let mut object = manifest.value();
     match (manifest.key.group.as_str(), manifest.key.kind.as_str()) {

@@ -1,4 +1,5 @@
-//! Object sets that gcm generates. They are applied like add-ons but aren't part of the add-on status.
+//! A set of objects that gcm generates for a workload cluster, such as storage classes. The engine applies it like an add-on, but
+//! the add-on status doesn't list it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::manifest::Manifest;
 
-/// A set's objects, in apply order.
+/// The generated objects, in the order in which the engine applies them, and a version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generated {
     manifests: Vec<Manifest>,
@@ -28,7 +29,7 @@ impl Generated {
         &self.manifests
     }
 
-    /// Returns a hash of the contents as the version. A report with another version describes an earlier desired state.
+    /// Returns the version, which is a hash of the objects. A report with another version describes an earlier desired state.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -10,14 +10,14 @@ use super::bundle::BundleError;
 /// The file name extension for templates.
 pub const TEMPLATE: &str = ".jinja";
 
-/// The values for templates.
+/// The values that templates can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Values {
     /// The first of the cluster's pod ranges.
     pub pod_cidr: String,
     /// The first of the cluster's service ranges.
     pub service_cidr: String,
-    /// The service domain.
+    /// The DNS domain of the cluster's services.
     pub service_domain: String,
     pub cluster_name: String,
     pub cluster_namespace: String,
@@ -27,7 +27,7 @@ pub struct Values {
     pub control_plane_host: String,
     /// The control plane endpoint's port.
     pub control_plane_port: u16,
-    /// The Kubernetes version, with `v`.
+    /// The Kubernetes version with the prefix `v`.
     pub kubernetes_version: String,
     /// The value of the nodes' release label. Templates can't use it.
     #[serde(skip)]

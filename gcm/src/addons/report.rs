@@ -37,7 +37,7 @@ pub struct AddonReport {
 }
 
 impl AddonReport {
-    /// Returns true if the add-on is in its final state.
+    /// Returns true if the add-on works, or if another tool applies it.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, AddonState::Applied | AddonState::Unmanaged)
     }

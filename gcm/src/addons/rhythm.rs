@@ -13,7 +13,8 @@ const PROGRESS: Duration = Duration::from_secs(20);
 /// The pause between rounds when all add-ons are settled.
 const RESYNC: Duration = Duration::from_mins(10);
 
-/// Counts consecutive rounds that failed or left work, and those in which the cluster lacked a program.
+/// Computes the pauses between rounds. Counts consecutive rounds that failed or left work unfinished, and consecutive rounds that
+/// found a required program missing.
 pub struct Rhythm {
     failures: Failures<()>,
     absences: Failures<()>,
@@ -54,7 +55,7 @@ impl Rhythm {
         self.failures.has_failed(&())
     }
 
-    /// Restarts with the shortest pauses. Called when the desired state changed.
+    /// Restarts with the shortest pauses. Call this when the desired state has changed.
     pub fn reset(&self) {
         self.failures.reset(&());
         self.absences.reset(&());
@@ -69,7 +70,7 @@ mod tests {
         vec![AddonReport { name: "a".to_owned(), type_: None, version: None, state }]
     }
 
-    /// Pauses have a jitter of one fifth.
+    /// Returns true if the pause is the expected one, with a jitter of at most one fifth.
     fn is_about(pause: Duration, expected: Duration) -> bool {
         pause >= expected.mul_f64(0.8) && pause <= expected.mul_f64(1.2)
     }

@@ -23,7 +23,7 @@ const BACKLOG: usize = 64;
 /// The minimum interval between surveys if the last survey found everything that the cluster needs.
 const SURVEY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The connection to a workload cluster, and its state.
+/// The connection to a workload cluster, and the state of the cluster's add-ons.
 pub struct Session {
     /// The API server URL.
     pub server: String,
@@ -90,9 +90,10 @@ impl Session {
         Ok(())
     }
 
-    /// Returns a survey of the workload cluster. If it is the last survey, also returns the time until the next one.
+    /// Surveys the workload cluster, or returns the last survey again. In the second case, also returns the time until the next
+    /// survey.
     ///
-    /// Watch events trigger rounds, and not every round should list objects. A survey is therefore reused for
+    /// Watch events trigger rounds, and not every round should list objects. The last survey is therefore reused for
     /// `SURVEY_INTERVAL` if its input is unchanged and it found everything that the cluster needs.
     pub async fn survey(&mut self, plan: &SurveyPlan) -> Result<(GuestSurvey, Option<Duration>), GuestError> {
         let required: BTreeSet<GuestSecret> =
@@ -110,7 +111,7 @@ impl Session {
         Ok((survey, None))
     }
 
-    /// Stops managing an add-on.
+    /// Stops managing an add-on. Its objects are kept.
     pub fn release(&mut self, slot: &str) {
         self.deployments.remove(slot);
     }
@@ -146,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Starts one watch for each kind in add-ons with mode Reconcile, and stops all other watches.
+    /// Watches the kinds of all objects in add-ons with mode Reconcile, and stops all other watches.
     pub fn watch(&mut self) {
         let kept = self.deployments.iter().filter(|(_, deployment)| deployment.mode == Mode::Reconcile);
         let mut sets: Vec<String> = kept.clone().map(|(slot, _)| apply_set::id(slot)).collect();

@@ -61,15 +61,14 @@ pub enum Presence {
     Refused(String),
 }
 
-/// The name of the token Secret for the paravirtual storage driver, the only driver that supports the namespace's storage
-/// classes.
+/// The name of the token Secret for the paravirtual storage driver. Only this driver supports the namespace's storage classes.
 pub const STORAGE_DRIVER_SECRET: &str = "pvcsi-provider-creds";
 
 /// A token, and the presence of the program that uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenUse {
     pub secret: GuestSecret,
-    /// The program that uses the token.
+    /// The presence of the program that uses the token.
     pub program: Presence,
     /// True if one of the cluster's add-ons refers to the Secret.
     pub is_required: bool,
@@ -83,13 +82,13 @@ pub struct GuestSurvey {
     pub tokens: Vec<TokenUse>,
     /// The names of the node image's bundles that the cluster doesn't get.
     pub left_in_image: Vec<String>,
-    /// The use of the authentication configuration, if there should be one.
+    /// The state of the authentication configuration, if the cluster should have one.
     pub authentication: Option<AuthenticationUse>,
 }
 
 impl GuestSurvey {
-    /// Returns true if the workload cluster lacks a driver or token user that it needs, or if an API server doesn't use the
-    /// issuers.
+    /// Returns true if the storage driver or a program that uses a token is required but doesn't run, or if an API server doesn't
+    /// use the desired issuers.
     pub fn lacks_requested(&self, plan: &SurveyPlan) -> bool {
         let waits_for_token = |token: &TokenUse| {
             let is_of_driver = plan.is_storage_requested && token.secret.name == STORAGE_DRIVER_SECRET;
@@ -102,7 +101,7 @@ impl GuestSurvey {
     }
 }
 
-/// Returns those of `tokens` that Pods in these manifests use.
+/// Returns the `tokens` that Pods in these manifests use.
 pub fn required_tokens(manifests: &[Manifest], tokens: &[GuestSecret]) -> BTreeSet<GuestSecret> {
     let refers = |token: &&GuestSecret| {
         let in_namespace = |manifest: &&Manifest| {

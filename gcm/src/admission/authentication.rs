@@ -22,7 +22,7 @@ const FIELD: &str = "spec.settings.authentication.jwt";
 const MATCH_ANY: &str = "MatchAny";
 /// The prefix of Kubernetes' built-in users and groups.
 const RESERVED: &str = "system:";
-/// The maximum number of characters of a value that a message quotes.
+/// The maximum number of characters that a message quotes from a value.
 const LONGEST_SHOWN: usize = 128;
 
 /// Returns the denials for a cluster's issuers.

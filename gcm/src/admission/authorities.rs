@@ -1,4 +1,5 @@
-//! Validates additional trusted authorities: each must be base64-encoded PEM that contains only complete certificates.
+//! Validates additional trusted certificate authorities (CAs). The data of each CA must be base64-encoded PEM that contains only
+//! complete certificates.
 //!
 //! A node writes the PEM to a world-readable file, so all of it is parsed: if it contained a private key in addition to
 //! certificates, the key would be exposed on all nodes.
@@ -23,15 +24,15 @@ const ENCODED_PEM: &str = "LS0tLS1CRUdJTi";
 const REMEDY: &str = "Use the output of: base64 -w0 FILE.pem";
 const KEY_REMEDY: &str = "Use only certificates, and replace the key pair if others could read this text: it is no secret any more";
 const WARNED_REMEDY: &str = "Replace it, or remove it";
-/// The maximum number of characters of a name that a message quotes.
+/// The maximum number of characters that a message quotes from a name.
 const SHOWN: usize = 64;
 
-/// Returns an authority's file name without its extension: `corp` and `corp.crt` are the same.
+/// Returns a CA's name without the suffix `.crt`. The names `corp` and `corp.crt` refer to the same file on a node.
 pub fn stem(name: &str) -> &str {
     name.trim_end_matches(".crt")
 }
 
-/// Decodes base64 data to a string. Ignores white space in the data.
+/// Decodes base64 data to a string. Ignores white space in the data. Returns `None` if the data isn't base64-encoded UTF-8.
 pub fn pem(data: &str) -> Option<String> {
     String::from_utf8(decode(data)?).ok()
 }
@@ -46,8 +47,8 @@ pub fn is_sound(data: &str) -> bool {
     data_fault(data).is_none()
 }
 
-/// Returns the denials for authorities. Data that is unchanged since `old` was accepted before and stays valid: the rules for
-/// all strings that reach nodes ([`super::node_text`]) deny it only for a private key.
+/// Returns the denials for CAs. The data of a CA that is unchanged since `old` isn't checked again. Private keys are an
+/// exception: [`super::node_text`] denies them in all strings that reach nodes.
 pub(super) fn denials(trust: &Trust, old: Option<&Trust>) -> Vec<FieldDenial> {
     let authorities = entries(trust);
     let mut denials = Vec::new();
@@ -65,7 +66,7 @@ pub(super) fn denials(trust: &Trust, old: Option<&Trust>) -> Vec<FieldDenial> {
     denials
 }
 
-/// Returns warnings about certificates that nodes accept but that don't work as authorities at the time `now`.
+/// Returns warnings about certificates that nodes accept but that don't work as CAs at the time `now`.
 pub(super) fn warnings(trust: &Trust, now: Timestamp) -> Vec<String> {
     let mut texts = Vec::new();
     for (at, TrustedCa { name, data }) in entries(trust).iter().enumerate() {
@@ -78,7 +79,7 @@ pub(super) fn warnings(trust: &Trust, now: Timestamp) -> Vec<String> {
     texts
 }
 
-/// Checks that a string consists of PEM certificates. Returns the fault as `contains …`.
+/// Checks that a string consists of PEM certificates. Returns the fault as a phrase that begins with `contains`, or `None`.
 pub(super) fn pem_fault(pem: &str) -> Option<String> {
     certificates(pem).err()
 }
@@ -188,14 +189,14 @@ fn certificates(pem: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// Decodes the body of a PEM block, if it is exactly one certificate.
+/// Decodes the body of a PEM block. Returns `None` if it isn't exactly one certificate.
 fn certificate(body: &str) -> Option<Vec<u8>> {
     let der = STANDARD.decode(body).ok()?;
     let is_whole = matches!(X509Certificate::from_der(&der), Ok((rest, _)) if rest.is_empty());
     is_whole.then_some(der)
 }
 
-/// Returns the reason why a certificate doesn't work as an authority: it isn't valid at the time `now`, or isn't a CA.
+/// Returns the reason why a certificate doesn't work as a CA: it isn't valid at the time `now`, or isn't marked as a CA.
 fn doubt(der: &[u8], now: Timestamp) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let subject = printable(&certificate.subject().to_string(), SHOWN);

@@ -52,8 +52,8 @@ pub enum NoNetwork {
 }
 
 impl NoNetwork {
-    /// Returns the remedy. The container network of an existing cluster can't change, so its user can only provide the
-    /// manifests or images.
+    /// Returns the remedy. If `is_new` is true, the cluster can use another container network. The network of an existing cluster
+    /// can't change, so its user can only provide the manifests or images.
     pub fn remedy(&self, is_new: bool, nodes_pull_images: bool) -> String {
         let of = |network: &str| {
             format!(
@@ -119,7 +119,7 @@ mod tests {
         ("image-builder's", &[], false),
     ];
 
-    /// The table in docs/node-images.md lists the possible container networks.
+    /// Checks that the table in docs/node-images.md lists the possible container networks.
     #[test]
     fn the_page_on_node_images_has_which_networks_are_possible() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node-images.md");

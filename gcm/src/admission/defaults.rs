@@ -27,8 +27,8 @@ pub(super) fn default_value(path: &str, value: impl Into<Value>) -> DefaultValue
     DefaultValue { path: path.split('.').map(str::to_owned).collect(), value: value.into() }
 }
 
-/// Returns the values that a cluster's author left out, given the cluster's previous state and the available releases. A
-/// cluster that is being deleted doesn't get any.
+/// Returns default values for fields that a cluster's author left out, given the cluster's previous state and the available
+/// releases. A cluster that is being deleted doesn't get any.
 pub fn missing_values(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -80,8 +80,8 @@ fn named_network(tkc: &TanzuKubernetesCluster) -> Option<&str> {
     Some(cni.name.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Returns the record annotations that an update left out, as `kubectl replace` does. The cluster keeps them. A policy denies
-/// other changes to these annotations.
+/// Returns the values of record annotations that an update omits, so that the cluster keeps them. `kubectl replace` omits such
+/// annotations. Any other change to them is denied by a policy.
 fn omitted_records(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>) -> Vec<DefaultValue> {
     let kept = |key: &str| {
         let value = old?.annotations().get(key)?;
@@ -116,8 +116,8 @@ fn constants(new: &TanzuKubernetesCluster, default_cni: &str) -> Vec<DefaultValu
     values
 }
 
-/// Writes the release into each field that names it. Keeps a value that already means this release, and the release of a pool
-/// that doesn't follow the cluster's.
+/// Returns the release as the value of each field and label that names it. Leaves out fields that already mean this release, and
+/// pools that don't follow the cluster's release.
 fn release(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,

@@ -1,8 +1,8 @@
-//! The reason why a cluster is denied, as shown to users.
+//! A violated rule, as shown to users.
 
 use std::fmt;
 
-/// A reason why a cluster is denied.
+/// A field that violates a rule, with the reason and the remedy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FieldDenial {
     /// The faulty field, such as `spec.topology.controlPlane.replicas`.

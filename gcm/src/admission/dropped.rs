@@ -57,7 +57,7 @@ fn walk(manifest: &Value) -> Option<DroppedWalk> {
 struct DroppedWalk {
     places: FieldPlaces,
     found: Vec<String>,
-    /// The number of fields after the first [`MOST`]. A manifest can contain as many as fit in an annotation.
+    /// The number of fields in addition to those in `found`.
     more: usize,
 }
 

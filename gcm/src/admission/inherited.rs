@@ -15,7 +15,7 @@ use super::{is_created, node_text, settings};
 use crate::duration;
 use crate::spec::network::network_settings;
 
-/// The prefix of the cluster fields for the proxy and the authorities.
+/// The prefix of the cluster fields for the proxy and the trusted certificate authorities.
 const CLUSTER_PATH: &str = "spec.settings.network.";
 
 /// Returns the values that a new cluster or pool leaves out and the configuration provides. They take precedence over the
@@ -78,7 +78,7 @@ pub fn warnings(configuration: &TkgServiceConfigurationSpec, now: Timestamp) -> 
     texts.into_iter().map(|text| text.replace(CLUSTER_PATH, "spec.")).collect()
 }
 
-/// Returns a cluster spec with only the configuration's proxy and authorities.
+/// Returns a cluster spec that contains only the configuration's proxy and trusted certificate authorities.
 fn as_cluster(configuration: &TkgServiceConfigurationSpec) -> TanzuKubernetesClusterSpec {
     let TkgServiceConfigurationSpec { default_cni: _, proxy, trust, default_node_drain_timeout: _ } =
         configuration;

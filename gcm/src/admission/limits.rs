@@ -44,8 +44,8 @@ pub fn grown(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCluster>)
     Some(count_nodes(new)).filter(|nodes| old.is_none_or(|old| *nodes > count_nodes(old)))
 }
 
-/// Returns the denials for a new or growing cluster with more than [`MAX_NODES`] nodes: one for each pool of that size, or
-/// otherwise one for the cluster.
+/// Returns the denials for a new or growing cluster with more than [`MAX_NODES`] nodes: one for each pool that exceeds this
+/// number by itself, or otherwise one for the cluster.
 pub(super) fn denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,

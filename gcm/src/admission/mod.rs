@@ -48,7 +48,7 @@ pub struct Installation<'a> {
     pub available: &'a [AvailableRelease],
     /// The container networks that bundles in the cluster's namespace provide.
     pub bundles: &'a BTreeSet<String>,
-    /// The flags that decide which program holds control plane addresses, or `None` if unknown.
+    /// The flags that decide which program announces control plane addresses, or `None` if unknown.
     pub virtual_ip: Option<&'a VirtualIpFlags>,
 }
 
@@ -153,7 +153,8 @@ pub fn copy_warning(new: &TanzuKubernetesCluster, old: Option<&TanzuKubernetesCl
     })
 }
 
-/// Returns warnings about settings that are allowed but probably not intended. `now` decides if certificates are valid.
+/// Returns warnings about settings that are allowed but probably not intended. Certificates are expected to be valid at the time
+/// `now`.
 pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], now: Timestamp) -> Vec<String> {
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();

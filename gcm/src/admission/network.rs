@@ -15,7 +15,7 @@ use crate::spec::network::{NetworkSpec, network_settings};
 pub const CNIS: [&str; 4] = ["antrea", "calico", "antrea-nsx-routed", "flannel"];
 /// The container network whose pods have NSX addresses.
 pub const ROUTED: &str = "antrea-nsx-routed";
-/// The prefix length of the range that each node takes from the pods, for IPv4 and IPv6.
+/// The prefix lengths of a *node share*, the part of the pod range that Kubernetes assigns to one node, for IPv4 and IPv6.
 const NODE_PREFIX: (u8, u8) = (24, 64);
 
 /// A pod or service range.
@@ -106,7 +106,7 @@ fn services_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     Some(FieldDenial::new(range.field.clone(), reason, remedy))
 }
 
-/// Checks the size of a pod range against kubeadm's limits. The range must contain 1 to 65536 node shares.
+/// Checks the size of a pod range against kubeadm's limits: 1 to 65536 node shares ([`NODE_PREFIX`]).
 fn pods_size(range: &AddressRange<'_>) -> Option<FieldDenial> {
     let node = node_prefix(&range.net);
     let prefix = range.net.prefix_len();
@@ -198,8 +198,8 @@ pub(super) fn change_denials(
         .collect()
 }
 
-/// Returns the denials for pod ranges that have fewer node shares than a new or growing cluster has nodes, if the container
-/// network uses node shares.
+/// Returns the denials for pod ranges that are too small for a new or growing cluster, because they have fewer node shares than
+/// the cluster has nodes. Returns an empty list if the container network doesn't use node shares.
 pub(super) fn share_denials(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -219,14 +219,14 @@ pub(super) fn share_denials(
     shortages(new).into_iter().map(deny).collect()
 }
 
-/// Returns warnings about pod ranges that have fewer node shares than the cluster has nodes. They aren't denied if the
+/// Returns warnings about pod ranges that have fewer node shares than the cluster has nodes. Such a range isn't denied if the
 /// container network doesn't use node shares, or if the cluster didn't grow.
 pub(super) fn share_warnings(tkc: &TanzuKubernetesCluster) -> Vec<String> {
     shortages(tkc).into_iter().map(|Shortage { field, reason, .. }| format!("{field}: {reason}")).collect()
 }
 
-/// Returns true if the container network uses the pod range that Kubernetes assigns to each node. Calico assigns its own
-/// blocks, and routed pods have NSX addresses.
+/// Returns true if the container network uses node shares. Calico assigns its own address blocks instead, and routed pods have
+/// NSX addresses.
 fn takes_shares(spec: &TanzuKubernetesClusterSpec) -> bool {
     matches!(NetworkSpec::read(spec).cni, "" | "antrea" | "flannel")
 }

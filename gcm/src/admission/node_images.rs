@@ -46,12 +46,12 @@ pub struct Installed<'a> {
     pub available: &'a [AvailableRelease],
     /// The container networks that bundles in the cluster's namespace provide, or `None` if unknown.
     pub bundles: Option<&'a BTreeSet<String>>,
-    /// The flags that decide which program holds control plane addresses, or `None` if unknown.
+    /// The flags that decide which program announces control plane addresses, or `None` if unknown.
     pub virtual_ip: Option<&'a VirtualIpFlags>,
 }
 
 impl<'a> Installed<'a> {
-    /// Returns the releases to which admission lets the cluster upgrade from `current`, newest first.
+    /// Returns the releases that admission accepts as an upgrade from `current`, newest first.
     pub fn updates(&self, tkc: &TanzuKubernetesCluster, current: &Version) -> Vec<&'a Version> {
         let accepted = |version: &&Version| {
             let mut releases = self.available.iter().filter(|release| release.version == **version);
@@ -87,14 +87,15 @@ impl<'a> Installed<'a> {
         holder.into_iter().chain(network).collect()
     }
 
-    /// Returns the program that holds the control plane address with this release, or `None` if it can't be determined.
+    /// Returns the program that would announce the control plane address with the release `version`, or `None` if it can't be
+    /// determined.
     fn holder(&self, tkc: &TanzuKubernetesCluster, version: &Version) -> Option<AddressHolder> {
         let release = self.available.iter().find(|candidate| candidate.version == *version)?;
         choose_holder(self.virtual_ip?, release, chosen(tkc, release)?).ok()
     }
 
-    /// Returns the newest releases to which the cluster can upgrade from `before` without replacing `held`, the program that
-    /// holds the address.
+    /// Returns the newest releases to which the cluster can upgrade from `before` and that contain the same program as `held`,
+    /// which announces the cluster's control plane address.
     fn with_holder(
         &self,
         tkc: &TanzuKubernetesCluster,
@@ -150,8 +151,8 @@ pub(super) fn chosen<'r>(
     choose(&release.images, query, None)
 }
 
-/// Returns the denial for a release without an image that matches the cluster's query. The remedy names the newest
-/// reachable releases with a matching image.
+/// Returns the denial for a release without an image that matches the cluster's query. The remedy names the newest releases that
+/// have such an image and to which the cluster can upgrade.
 fn no_image(
     tkc: &TanzuKubernetesCluster,
     release: &AvailableRelease,
@@ -191,8 +192,8 @@ fn system(image: &ReleaseImage) -> String {
     format!("os-name={},os-version={}", label("os-name"), label("os-version"))
 }
 
-/// Returns the denial for a release whose image contains another program to hold the control plane address. Two different
-/// programs would compete for the address.
+/// Returns the denial for a release whose image contains `holder` instead of `held`, the program that announces the cluster's
+/// control plane address. The two programs would compete for the address. `usable` lists releases that contain the same program.
 fn other_holder(
     release: &AvailableRelease,
     held: &AddressHolder,
@@ -228,8 +229,8 @@ mod tests {
         ReleaseImage { keepalived: keepalived.map(str::to_owned), ..image }
     }
 
-    /// Returns the site's releases, some of them with these images. Each entry contains the version, the images and the
-    /// kube-vip image.
+    /// Returns the releases of the simulated vCenter, some of them with these images. Each entry of `images` contains the
+    /// version, the images and the kube-vip image.
     fn releases(images: &[(&str, Vec<ReleaseImage>, Option<&str>)]) -> Vec<AvailableRelease> {
         let mut releases = available(&SITE_VERSIONS);
         for (version, images, kube_vip) in images {

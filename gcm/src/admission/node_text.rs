@@ -12,7 +12,7 @@ use super::denial::FieldDenial;
 
 /// The opening delimiters for jinja expressions, statements and comments.
 const JINJA: [&str; 3] = ["{{", "{%", "{#"];
-/// The path prefix of the fields with base64 data. The data can contain line breaks, because they don't reach nodes.
+/// The path prefix of the fields with base64 data. The encoded data can contain line breaks, because nodes get the decoded data.
 const ENCODED: &str = "spec.settings.network.trust.additionalTrustedCAs[";
 /// The path of the section that user data doesn't contain: API servers get it from objects in the workload cluster.
 const IN_GUEST: &str = "spec.settings.authentication";

@@ -1,4 +1,4 @@
-//! Validates node counts, shapes and names.
+//! Validates the names of clusters and pools, and the settings of node groups, such as node counts and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -286,8 +286,8 @@ fn taint_denials(field: &str, taints: &[Taint]) -> Vec<FieldDenial> {
     denials
 }
 
-/// Returns the denial for a control plane that scales down. The original product only scaled control planes up, and a
-/// three-member etcd cluster keeps its members.
+/// Returns the denial for a control plane that scales down. As in vSphere with Tanzu, control planes only scale up, so an etcd
+/// cluster with three members keeps all of them.
 pub(super) fn change_denials(old: &Topology, new: &Topology) -> Vec<FieldDenial> {
     let nodes = |topology: &Topology| topology.control_plane.replicas.unwrap_or(1);
     let (before, after) = (nodes(old), nodes(new));

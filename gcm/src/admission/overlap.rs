@@ -35,7 +35,7 @@ impl UsedRange {
     }
 }
 
-/// Returns the valid ranges of pods and services.
+/// Returns the valid pod and service ranges.
 fn all_ranges(spec: &TanzuKubernetesClusterSpec) -> impl Iterator<Item = AddressRange<'_>> {
     let network = NetworkSpec::read(spec);
     let pods = ranges("pods", network.pods, &mut Vec::new());

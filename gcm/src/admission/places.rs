@@ -57,7 +57,7 @@ const RENAMED: [(&str, &str, &str); 6] = [
     ("spec.topology.workers", "class", "vmClass"),
 ];
 
-/// Names that are too common to derive a suggestion from.
+/// Field names that are too common to suggest another place for them.
 const COMMON: [&str; 6] = ["name", "version", "type", "kind", "data", "key"];
 
 impl FieldPlaces {
@@ -195,8 +195,8 @@ fn without_numbers(path: &str) -> String {
         .collect()
 }
 
-/// Returns the name that a misspelled name most likely means: the nearest one, if at most a quarter of the letters, plus one,
-/// differ.
+/// Returns the name that a misspelled name most likely means: the nearest one, if its edit distance is at most a quarter of the
+/// length of `written`, plus one.
 pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = written.to_lowercase();
     let far = written.len() / 4 + 1;

@@ -12,7 +12,7 @@ use super::denial::FieldDenial;
 use super::go_url;
 
 const PROXY: &str = "spec.settings.network.proxy";
-/// The maximum number of characters of a noProxy entry that a message quotes.
+/// The maximum number of characters that a message quotes from a noProxy entry.
 const LONGEST_SHOWN: usize = 64;
 
 /// Returns the denials for a proxy. URLs and entries that are unchanged since `old` were accepted before and stay valid.

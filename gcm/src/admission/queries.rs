@@ -16,7 +16,7 @@ pub const TKR: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-tkr]";
 /// The image query's field path in messages.
 pub(super) const OS_IMAGE: &str = "metadata.annotations[run.tanzu.vmware.com/resolve-os-image]";
 
-/// The maximum number of characters of a query that a message quotes.
+/// The maximum number of characters that a message quotes from a query.
 pub(super) const SHOWN: usize = 200;
 
 /// Returns the denials for new or changed queries that can't be parsed.

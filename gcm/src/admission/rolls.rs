@@ -13,8 +13,7 @@ use crate::spec::release::current_version;
 pub struct Roll {
     /// The path of the group: `spec.topology.controlPlane`, or a pool such as `spec.topology.nodePools[0]`.
     pub field: String,
-    /// The number of nodes to replace: the smaller one of the counts before and after the change. `None` for an autoscaled
-    /// pool.
+    /// The number of nodes to replace: the smaller of the counts before and after the change. `None` for an autoscaled pool.
     pub nodes: Option<i32>,
     /// The paths of the changed fields that replace the nodes.
     pub causes: Vec<String>,
@@ -49,8 +48,8 @@ fn release_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> 
     (from != to).then(|| format!("the release, from {from} to {to}"))
 }
 
-/// Returns the cause if the first issuer replaces the control plane. API servers of clusters that an earlier version of gcm
-/// created don't have a configuration file that could change in place.
+/// Returns the cause if adding the first issuer replaces the control plane nodes. This happens in a cluster that an earlier
+/// version of gcm created: its API servers don't have a configuration file that could change in place.
 fn authentication_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
     let is_first = issuers(&old.spec).is_empty() && !issuers(&new.spec).is_empty();
     (is_first && !has_authentication(old)).then(|| {

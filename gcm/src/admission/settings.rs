@@ -1,4 +1,4 @@
-//! Validates proxy, trusted authorities and storage settings.
+//! Validates the proxy, trusted certificate authorities (CAs) and storage settings.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::proxy;
 use crate::spec::network::network_settings;
 use crate::sync::storage_classes::first_edition;
 
-/// Returns the denials for the proxy and the authorities in `spec`, given the previous spec.
+/// Returns the denials for the proxy and the trusted CAs in `spec`, given the previous spec.
 pub(super) fn denials(
     spec: &TanzuKubernetesClusterSpec,
     old: Option<&TanzuKubernetesClusterSpec>,
@@ -27,8 +27,8 @@ pub(super) fn denials(
     denials
 }
 
-/// Returns true if the namespace's `class` provides the class `name` in a workload cluster, itself or as its late-binding
-/// edition.
+/// Returns true if the namespace's class `class` appears in a workload cluster as the class `name`: under its own name, or as its
+/// late-binding edition.
 fn is_edition(name: &str, class: &str) -> bool {
     class == name || class == first_edition(name)
 }
@@ -58,7 +58,7 @@ pub fn unassigned(
         .collect()
 }
 
-/// Returns warnings about authorities that aren't valid at the time `now`, and about the default storage class.
+/// Returns warnings about trusted CAs that aren't valid at the time `now`, and about the default storage class.
 pub(super) fn warnings(spec: &TanzuKubernetesClusterSpec, now: Timestamp) -> Vec<String> {
     let trust = network_settings(spec).and_then(|network| network.trust.as_ref());
     let mut warnings: Vec<_> = trust.iter().flat_map(|trust| authorities::warnings(trust, now)).collect();

@@ -1,4 +1,4 @@
-//! Checks that gcm knows the trust store of the node image if the cluster has additional authorities.
+//! Checks that gcm knows the trust store of a cluster's node image if the cluster has additional certificate authorities (CAs).
 
 use api::gcm::TanzuKubernetesCluster;
 use bounds::printable;
@@ -15,8 +15,8 @@ use crate::spec::release::{current_version, release_request};
 
 const FIELD: &str = "spec.settings.network.trust.additionalTrustedCAs";
 
-/// Returns the denial for authorities that new nodes would not trust. If the authorities are unchanged and the current nodes
-/// don't trust them either, the cluster only gets a warning.
+/// Returns the denial for CAs that new nodes would not trust. If the CAs are unchanged and the current nodes don't trust them
+/// either, the cluster only gets a warning.
 pub(super) fn denial(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
@@ -44,7 +44,7 @@ pub(super) fn denial(
     Some(FieldDenial::new(FIELD, reason, remedy))
 }
 
-/// Returns a warning about authorities that nodes may not trust.
+/// Returns a warning about CAs that nodes might not trust.
 pub(super) fn warning(tkc: &TanzuKubernetesCluster, available: &[AvailableRelease]) -> Option<String> {
     let release = resolution::resolve_release(release_request(tkc), available).ok()?;
     let image = chosen(tkc, release)?;
@@ -61,8 +61,8 @@ pub(super) fn warning(tkc: &TanzuKubernetesCluster, available: &[AvailableReleas
     ))
 }
 
-/// Returns the operating system of the image if the cluster has additional authorities and gcm doesn't know this system's trust
-/// store.
+/// Returns the name of the image's operating system if gcm doesn't know its trust store. Returns `None` if it does, or if the
+/// cluster doesn't have additional CAs.
 fn unknown_system(tkc: &TanzuKubernetesCluster, image: &ReleaseImage) -> Option<String> {
     let name = image.labels.get("os-name")?;
     (is_trusting(tkc) && TrustStore::of(&image.labels).is_none()).then(|| printable(name, SHOWN))

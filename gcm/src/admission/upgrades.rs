@@ -10,8 +10,9 @@ use crate::release::resolution::{self, AvailableRelease};
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::spec::release::current_version;
 
-/// Returns the candidate releases for `new`. If an upgrade request matches several releases and admission would deny the
-/// newest, returns only the releases that admission accepts, unless the request doesn't match any of these.
+/// Returns the releases from which the one for `new` is resolved. These are all available releases, unless an upgrade request
+/// matches several releases and admission would deny the newest. In that case, they are the releases that admission accepts, if
+/// one of them matches the request.
 pub fn choices<'a>(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,

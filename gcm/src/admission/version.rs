@@ -21,11 +21,12 @@ fn name(tkr: Option<&Tkr>) -> &str {
     tkr.and_then(Tkr::name).unwrap_or_default()
 }
 
-/// Returns the release that the author intends. A value that the author changes takes precedence over values that admission
-/// filled in.
+/// Returns the release that the author intends. Values that the author changed take precedence over values that admission filled
+/// in.
 ///
 /// The full version and the reference name the same release, and admission always sets both. If the author changes one of them,
-/// or removes the full version so that the hint applies again, the unchanged value is ignored.
+/// the unchanged one is ignored. The same applies if the author removes the full version, so that the version hint
+/// (`spec.distribution.version`) applies again.
 pub fn intended_request<'a>(
     new: &'a TanzuKubernetesCluster,
     old: Option<&'a TanzuKubernetesCluster>,

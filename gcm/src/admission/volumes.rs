@@ -10,12 +10,12 @@ use super::denial::FieldDenial;
 /// The maximum number of volumes per node. The first disk controller has 16 unit numbers, of which the controller and the
 /// image's disk each use one.
 pub const MOST_VOLUMES: usize = 14;
-/// Folders that can't be on a volume, not even in part: folders of the operating system, and in-memory file systems.
+/// Folders of the operating system, and in-memory file systems. A volume can't be mounted on, below or above these folders.
 const SYSTEM: [&str; 13] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys",
     "/usr",
 ];
-/// Folders whose content in the node image an empty disk would hide.
+/// Folders with content in the node image, which an empty disk would hide.
 const FILLED: [&str; 6] =
     ["/opt/cni/bin", "/root", "/tmp", "/var/lib/cloud", "/var/lib/dpkg", "/var/lib/rpm"];
 /// Folders that can only be mounted as a whole, because one program uses the entire folder.
@@ -24,7 +24,7 @@ const WHOLE: [&str; 2] = ["/var/lib/containerd", "/var/lib/etcd"];
 const LARGEST_DISK: i128 = 62 << 40;
 /// The minimum disk size in bytes. vSphere disks consist of whole MiB, so a smaller size probably lacks its unit.
 const SMALLEST_DISK: i128 = 1 << 20;
-/// The maximum length, in bytes, of a mount path that all operating systems accept.
+/// The maximum length, in bytes, of a mount path. All operating systems accept paths of this length.
 const LONGEST_PATH: usize = 255;
 
 /// Returns the denials for node groups whose volumes changed.

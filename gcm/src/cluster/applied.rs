@@ -16,7 +16,7 @@ pub struct Applied {
     pub cluster: Option<Arc<Cluster>>,
     pub wcp_cluster: Option<Arc<WCPCluster>>,
     pub control_plane: Option<Arc<KubeadmControlPlane>>,
-    /// The node pools.
+    /// The MachineDeployments of the node pools.
     pub deployments: Vec<Arc<MachineDeployment>>,
     /// The reports about the workload cluster, if add-ons were requested.
     pub guest: Option<RequestedGuest>,
@@ -27,7 +27,7 @@ pub struct Applied {
 pub struct RequestedGuest(pub Option<GuestReports>);
 
 impl Applied {
-    /// Replaces the objects in `read` by the applied ones. Otherwise the status would report a cluster as settled although its
+    /// Replaces the objects in `read` with the applied ones. Otherwise the status would report a cluster as settled although its
     /// objects have just changed.
     pub fn over(self, read: Facts) -> Facts {
         let Self { cluster, wcp_cluster, control_plane, deployments, guest } = self;

@@ -26,7 +26,7 @@ use super::plan::{Obsolete, Plan};
 /// The field manager that owns a pool's replicas after the cluster's spec stops setting them.
 const REPLICAS_MANAGER: &str = "gcm/replicas";
 
-/// Writes the origin patch, if there is one. Returns the resulting TanzuKubernetesCluster.
+/// Writes the patch from `pause::origin`, if there is one. Returns the resulting TanzuKubernetesCluster.
 pub async fn note_origin(
     tkc: &Arc<TanzuKubernetesCluster>,
     note: Option<Value>,
@@ -130,9 +130,8 @@ async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> 
     Ok(())
 }
 
-/// Applies one object. Fails if an object with this name has another owner. An object that the cache doesn't contain is
-/// created, not applied: if another client has just created an object with this name, that object stays unchanged until the
-/// cache contains it and its owner can be checked.
+/// Applies one object. Fails if an object with this name has another owner. An object that isn't in the cache is created instead
+/// of applied, so that another client's object that has just appeared isn't changed before its owner can be checked.
 async fn apply<K: Watchable + Serialize>(
     intent: &K,
     kind: &KindCache<K>,

@@ -1,4 +1,4 @@
-//! Secrets that a cluster finds by name. They aren't cached: gcm reads them by name, and creates those that don't exist.
+//! A cluster's Secrets with fixed names. They aren't cached: gcm reads each by its name, and creates those that don't exist.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,7 +39,7 @@ pub fn new_secret(input: &Input<'_>, name: &str, type_: &str, data: &[(&str, &st
     }
 }
 
-/// Rejects a Secret with this name of a former cluster. The garbage collector is about to delete such a Secret.
+/// Rejects a Secret that belongs to a former cluster with the same name. The garbage collector is about to delete such a Secret.
 ///
 /// # Errors
 /// Returns [`Error::Settling`] if the Secret belongs to a former cluster or is being deleted.

@@ -79,18 +79,18 @@ pub struct Context {
     pub events: Events,
     pub release_cache: ReleaseCache,
     pub os_images: Cache<OSImage>,
-    /// The flags that decide which program holds a new control plane's address.
+    /// The flags that decide which program announces a new control plane's address.
     pub virtual_ip: VirtualIpFlags,
     /// The settings for node remediation.
     pub health: HealthFlags,
-    /// Address ranges outside the clusters that nodes must reach.
+    /// The address ranges outside the clusters that cluster nodes must be able to reach.
     pub management: Vec<IpNet>,
     pub kinds: ClusterCaches,
     /// The VirtualMachineImages for nodes, which can contain add-ons.
     pub vm_images: Cache<VirtualMachineImage>,
     /// The add-on bundles by namespace.
     pub bundles: Index<PartialObjectMeta<ConfigMap>>,
-    /// The cached objects from which namespaces provide settings to their clusters.
+    /// The caches of the objects from which clusters get the settings of their namespace.
     pub namespaces: NamespaceCaches,
     /// The engine that applies add-ons in workload clusters.
     pub addons: Engine,
@@ -104,7 +104,7 @@ pub struct ClusterCaches {
     pub control_planes: KindCache<KubeadmControlPlane>,
     pub machine_templates: KindCache<WCPMachineTemplate>,
     pub config_templates: KindCache<KubeadmConfigTemplate>,
-    /// The node pools.
+    /// The MachineDeployments of the node pools.
     pub deployments: KindCache<MachineDeployment>,
     pub checks: KindCache<MachineHealthCheck>,
     /// The service accounts for programs in workload clusters.

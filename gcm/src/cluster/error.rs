@@ -27,7 +27,7 @@ pub enum Error {
     /// Another operation must end first, and watches don't report its end.
     #[error("waiting for {0}")]
     Settling(String),
-    /// A Secret that the cluster finds by name is missing or can't be used.
+    /// One of the cluster's Secrets is missing or can't be used.
     #[error("Secret {0}")]
     Secret(String),
     /// Processing the cluster's Secrets exceeds the memory or time limits.
@@ -36,7 +36,7 @@ pub enum Error {
     /// The cache doesn't contain gcm's own last write yet.
     #[error(transparent)]
     Behind(#[from] StaleCache),
-    /// An object with this name belongs to another owner.
+    /// The name of one of the cluster's objects is in use by another owner's object.
     #[error("{0} exists and does not belong to this cluster. Delete or rename it")]
     Taken(String),
     /// The API server refused the request or didn't respond.

@@ -27,11 +27,11 @@ use crate::sync::namespace::NamespaceFacts;
 /// The facts that `gather` read for one reconcile. Lists of Cluster API objects are sorted by name. Facts are immutable.
 #[derive(Clone, Default)]
 pub struct Facts {
-    /// The flags that decide which program holds a new control plane's address.
+    /// The flags that decide which program announces a new control plane's address.
     pub virtual_ip: VirtualIpFlags,
     /// The settings for node remediation.
     pub health: HealthFlags,
-    /// Address ranges outside the cluster that nodes must reach.
+    /// The address ranges outside the cluster that its nodes must be able to reach.
     pub management: Vec<IpNet>,
     /// The time when the facts were read.
     pub now: Timestamp,
@@ -45,7 +45,7 @@ pub struct Facts {
     pub machine_templates: Vec<Arc<WCPMachineTemplate>>,
     /// The pools' bootstrap configuration templates.
     pub config_templates: Vec<Arc<KubeadmConfigTemplate>>,
-    /// The node pools.
+    /// The MachineDeployments of the node pools.
     pub deployments: Vec<Arc<MachineDeployment>>,
     pub checks: Vec<Arc<MachineHealthCheck>>,
     pub accounts: Vec<Arc<ProviderServiceAccount>>,
@@ -76,7 +76,7 @@ impl Facts {
     }
 }
 
-/// A lookup for releases and their images in caches.
+/// Looks up releases and their images in caches.
 #[derive(Clone, Default)]
 pub struct ReleaseLookup {
     release_cache: ReleaseCache,
@@ -102,12 +102,12 @@ impl ReleaseLookup {
         }
     }
 
-    /// Returns the release that resolution chose.
+    /// Returns the full release for this candidate, or `None` if the release has changed or is gone.
     pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<KubernetesRelease>> {
         self.release_cache.release(candidate)
     }
 
-    /// Returns the existing images with these names.
+    /// Returns the images with these names. Leaves out images that don't exist.
     pub fn images(&self, names: &[String]) -> Vec<ReleaseImage> {
         #[cfg(test)]
         if self.images.is_none() {

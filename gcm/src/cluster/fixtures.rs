@@ -35,7 +35,7 @@ use crate::spec::release::release_request;
 use crate::sync;
 use crate::testing::{SITE_VERSIONS, node_image};
 
-/// Returns a release like those of the simulated site.
+/// Returns a release like those of the simulated vCenter.
 pub(crate) fn tkr(version: &str) -> TanzuKubernetesRelease {
     let kubernetes =
         version.rsplit_once("-tkg").or_else(|| version.rsplit_once("-vkr")).map_or(version, |(k, _)| k);
@@ -75,7 +75,7 @@ pub(crate) fn release_cache(releases: impl IntoIterator<Item = TanzuKubernetesRe
     cache
 }
 
-/// Returns the facts with other releases and images.
+/// Returns the facts with these releases and images instead of their own.
 pub(crate) fn with_releases(facts: Facts, releases: ReleaseCache, images: Vec<ReleaseImage>) -> Facts {
     Facts { available_releases: releases.available(), releases: ReleaseLookup::of(releases, images), ..facts }
 }
@@ -114,7 +114,7 @@ pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster 
 #[derive(Clone, Copy, Default)]
 pub(crate) struct MachineFixture {
     pub vm: &'static str,
-    /// The WCPMachine's reason and message if it isn't ready.
+    /// The reason and message of the WCPMachine, if it isn't ready.
     pub below: Option<(&'static str, &'static str)>,
     /// The node's `Ready` status if it has joined: `True`, `False` or `Unknown`.
     pub node: Option<&'static str>,
@@ -216,7 +216,7 @@ impl ClusterFixture {
         facts
     }
 
-    /// Returns facts about a cluster whose templates have claims, as in earlier versions.
+    /// Returns the facts with machine templates that contain volume claims, as an earlier gcm version created them.
     pub(crate) fn facts_with_claims(&self) -> Facts {
         let mut facts = self.facts();
         let tkc = &self.tkc;

@@ -20,7 +20,7 @@ pub enum Invalid {
         /// The version that the control plane runs.
         from: Version,
     },
-    /// A program that can hold the control plane's address isn't available.
+    /// None of the programs that can announce the control plane address is available.
     #[error("{0}. {remedy}", remedy = NoAddressHolder::REMEDY)]
     NoAddressHolder(#[from] NoAddressHolder),
     /// The release exists, but doesn't have a matching OSImage.

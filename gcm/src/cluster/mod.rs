@@ -71,7 +71,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     outcome
 }
 
-/// Creates or updates the cluster. Returns the applied objects, also after an error.
+/// Creates or updates the cluster. Returns the applied objects, even after an error.
 async fn make(
     tkc: &Arc<TanzuKubernetesCluster>,
     facts: &Facts,
@@ -89,10 +89,10 @@ async fn make(
 /// The plan for one reconcile, and the reconcile's result if the plan is carried out without an error.
 struct Prepared {
     plan: Plan,
-    /// The next reconcile if nothing changes: when a remediation budget renews, or when the encryption Secret must be read
-    /// again.
+    /// The time of the next reconcile if nothing changes before: when a remediation budget is available again, or when the
+    /// encryption Secret must be read again.
     next: Next,
-    /// The reason why a running cluster's Secret can't be used. The plan is carried out nevertheless.
+    /// The reason why a running cluster's encryption Secret can't be used. The plan is carried out nevertheless.
     unusable_secret: Option<String>,
 }
 

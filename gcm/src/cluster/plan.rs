@@ -42,7 +42,7 @@ pub struct Plan {
     pub wcp_cluster: WCPCluster,
     pub control_plane: KubeadmControlPlane,
     pub cluster: Cluster,
-    /// The node pools.
+    /// The MachineDeployments of the node pools.
     pub deployments: Vec<MachineDeployment>,
     pub checks: Vec<MachineHealthCheck>,
     /// The service accounts for programs in the workload cluster.
@@ -125,8 +125,8 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Returns the virtual IP setup. For a new control plane, the flags and the node image decide which program holds the address.
-/// An existing control plane keeps its program, and gets the image for its next release unless the upgrade waits.
+/// Returns the virtual IP setup. For a new control plane, the flags and the node image decide which program announces the
+/// address. An existing control plane keeps its program, and gets the image for its next release unless the upgrade waits.
 fn virtual_ip(
     facts: &Facts,
     release: &KubernetesRelease,

@@ -34,7 +34,7 @@ use super::status::{StatusWithCause, status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
 
-/// Returns the seeds' test-cluster, with a version hint that can be resolved.
+/// Returns the cluster in seed-test-cluster.yaml, with a version hint that matches a release.
 fn seed() -> TanzuKubernetesCluster {
     let (_, mut written) = manifest("seed-test-cluster.yaml");
     written["spec"]["distribution"]["version"] = json!("v1.33");
@@ -97,7 +97,7 @@ fn the_objects_of_a_cluster_with_pools() {
     insta::assert_yaml_snapshot!(documents(&plan));
 }
 
-/// Checks that the generated types know every field in `objects`.
+/// Checks that the objects contain these fields, under the names that Cluster API uses.
 #[test]
 fn cluster_api_knows_every_field() {
     use super::flags::health::HealthFlags;
@@ -303,7 +303,7 @@ fn the_gravest_cause_among_machines_is_copied_up() {
     assert!(copied(vec![NO_CLASS, NO_MEMORY]).contains("VirtualMachineClass small is not there"));
 }
 
-/// A node that stops reporting during an outage does so because of the outage.
+/// During an outage, the node can't report its state, so the outage is the cause.
 #[test]
 fn a_vm_that_vcenter_does_not_reach_explains_a_node_that_is_not_ready() {
     let mut fixture = ClusterFixture::running(sound());

@@ -221,8 +221,8 @@ fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
     Gate::waits_if(behind, WaitReason::ControlPlane)
 }
 
-/// Returns true if the control plane's label names the release that the cluster requests, or if either is unknown. The label
-/// changes when the control plane gates are open.
+/// Returns true if the control plane's label names the release that the cluster requests, or if either is unknown. gcm changes
+/// the label as soon as the control plane's gate is open.
 pub fn is_control_plane_sent(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let wanted = current_version(tkc).map(|version| release_label(&version));
     let live = facts.control_plane.as_ref().and_then(|kcp| kcp.labels().get(label::TKR));

@@ -64,7 +64,7 @@ impl ReleaseCache {
         Arc::clone(&self.0.read().available)
     }
 
-    /// Returns the release that resolution chose, or `None` if it has changed or is gone.
+    /// Returns the full release for a candidate from [`Self::available`], or `None` if the release has changed or is gone.
     pub fn release(&self, candidate: &AvailableRelease) -> Option<Arc<KubernetesRelease>> {
         let state = self.0.read();
         let is_it = |release: &&Arc<KubernetesRelease>| {

@@ -20,7 +20,7 @@ const SHOWN: usize = 120;
 pub struct ReleaseFacts {
     /// The Kubernetes and component versions.
     pub kubernetes: KubernetesSpec,
-    /// The bootstrap packages.
+    /// The packages in the release's `spec.bootstrapPackages`.
     pub packages: Vec<LocalReference>,
 }
 

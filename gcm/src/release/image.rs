@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::version::Version;
 
-/// The property that contains the vSphere 7 document.
+/// The property that contains the JSON document in a vSphere 7 image.
 pub const DISTRIBUTION: &str = "vmware-system.guest.kubernetes.distribution.image.version";
 /// The property that contains the embedded TanzuKubernetesRelease.
 pub const RELEASE: &str = "vmware-system.tkr";
@@ -36,7 +36,7 @@ pub struct CarriedRelease {
     pub version: Version,
     /// The Kubernetes and component versions.
     pub kubernetes: KubernetesSpec,
-    /// The bootstrap packages.
+    /// The packages in the release's `spec.bootstrapPackages`.
     pub packages: Vec<LocalReference>,
     pub os: OSInfo,
     /// The keepalived container image in the node image.
@@ -179,8 +179,8 @@ fn distribution(text: &str) -> Result<ParsedProperties, String> {
     Ok(ParsedProperties { keepalived, incompatible, ..ParsedProperties::new(version, kubernetes) })
 }
 
-/// Returns the image's `compatibility-*` keys, one per vSphere version, if there are any and all of them declare the image
-/// incompatible.
+/// Returns the image's `compatibility-*` keys, one per vSphere version, if all of them declare the image incompatible. Returns
+/// `None` if one declares it compatible, or if there are none.
 fn incompatibility(document: &Value) -> Option<String> {
     let offers = document.as_object()?.iter().filter(|(key, _)| key.starts_with("compatibility-"));
     let answers: Vec<(&str, bool)> = offers

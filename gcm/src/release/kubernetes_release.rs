@@ -13,13 +13,13 @@ use super::version::{NotAVersion, Version};
 pub struct KubernetesRelease {
     /// The facts that resolution uses.
     pub candidate: AvailableRelease,
-    /// The Kubernetes version, with `v`.
+    /// The Kubernetes version with the prefix `v`.
     pub kubernetes: String,
     /// The repository for Kubernetes container images.
     pub image_repository: Option<String>,
     pub etcd: Option<ContainerImage>,
     pub coredns: Option<ContainerImage>,
-    /// The release's OSImage names, in the object's order.
+    /// The names of the release's OSImages, in the order in which the release lists them.
     pub os_images: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ fn kube_vip(kubernetes: &KubernetesSpec) -> Option<String> {
     Some(format!("{repository}/kube-vip:{}", image.image_tag.as_ref()?))
 }
 
-/// Returns the reason if a label takes the release out of use.
+/// Returns the reason why the release must not be used, if a label says so.
 fn marked(tkr: &TanzuKubernetesRelease) -> Option<String> {
     let labels = tkr.labels();
     let marks = [

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::gcm::OSImageSpec;
 
-/// The label of releases and OSImages that gcm manages. gcm doesn't change objects without this label.
+/// The key and value of the label on releases and OSImages that gcm manages. gcm doesn't change objects without this label.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "gcm");
 
 /// Returns the OSImage labels that selectors can match. Values that are empty or longer than 63 bytes are left out.

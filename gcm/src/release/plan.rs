@@ -85,8 +85,8 @@ fn incompatible_reason(why: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(annotation::INCOMPATIBLE_REASON.to_owned(), why.to_owned())])
 }
 
-/// Returns the reason why the release is incompatible, if all its images are. With several images, the reason of the first
-/// image by name is used.
+/// Returns the reason why the release is incompatible, if all its images are incompatible. With several images, the first image
+/// by name provides the reason.
 fn incompatible<'i>(images: &'i [(String, CarriedRelease)], facts: Option<&ReleaseFacts>) -> Option<&'i str> {
     let is_own = |carried: &CarriedRelease| facts.is_some_and(|facts| *facts == ReleaseFacts::of(carried));
     let any_own = images.iter().any(|(_, carried)| is_own(carried));

@@ -54,7 +54,7 @@ fn term(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// Parses a label key.
+/// Parses a label key, which must not be empty.
 fn word(text: &str) -> Result<String, String> {
     match value_of(text)? {
         key if key.is_empty() => Err("a term has no key".to_owned()),

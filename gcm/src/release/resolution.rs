@@ -99,10 +99,10 @@ pub enum RequestField {
     Query,
 }
 
-/// The reasons why resolution fails. Each message begins with the wording of the original product.
+/// The reasons why resolution fails. Each message begins with the same words as in vSphere with Tanzu.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unresolved {
-    /// Full version and hint name different releases.
+    /// The full version and the version hint name different releases.
     #[error("full version {full:?} does not match version hint {hint:?}")]
     Disagree {
         /// The full version as written.
@@ -209,8 +209,8 @@ impl<'a> ReleaseRequest<'a> {
     }
 }
 
-/// Returns the newest usable release that matches `request`. Releases with a matching node image take precedence over newer
-/// ones.
+/// Returns the newest usable release that matches `request`. A release with a matching node image takes precedence over newer
+/// releases without one.
 ///
 /// # Errors
 /// Returns an error if the fields contradict each other or don't match a usable release.

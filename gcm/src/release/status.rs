@@ -71,7 +71,7 @@ fn compatible(incompatible: Option<&str>) -> Condition {
     }
 }
 
-/// Returns the condition that lists newer releases. The message is the list, in the original product's format.
+/// Returns the condition that lists newer releases. The message is the list, in the format of vSphere with Tanzu.
 pub fn updates_condition(type_: &str, updates: &[&Version]) -> Condition {
     if updates.is_empty() {
         return Condition::is_false(type_, INFO, words::ALREADY_UP_TO_DATE, "no newer release can be used");

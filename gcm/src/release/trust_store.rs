@@ -1,5 +1,5 @@
-//! Trust stores of operating systems: the files in which a node stores additional authorities, and the command that activates
-//! them.
+//! Trust stores of operating systems: the files in which a node stores additional certificate authorities (CAs), and the command
+//! that activates them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub enum TrustStore {
     /// Photon, whose trust store is OpenSSL's certificate folder.
     Photon,
-    /// Debian and Ubuntu, where local authorities are stored in a separate folder.
+    /// Debian and Ubuntu, where local CAs are stored in a separate folder.
     Debian,
     /// Red Hat Enterprise Linux, and systems that are derived from it or use its tools.
     RedHat,
@@ -77,7 +77,7 @@ impl TrustStore {
         }
     }
 
-    /// Returns the paths of the files in which an authority with this name is stored.
+    /// Returns the paths of the files in which a CA with this name is stored.
     pub fn files(self, name: &str) -> Vec<String> {
         match self {
             // Return both paths for both families, as earlier versions did: other paths would change the bootstrap data of

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A complete version, ordered by age: newer versions are greater.
+/// A complete version. A newer version compares as greater.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Version {
     major: u64,
@@ -93,8 +93,8 @@ impl Version {
         self.prefixes().contains(&hint)
     }
 
-    /// Returns the packaging numbers, which take precedence over the rest of the build metadata: N of `vmware.N`, the rank of
-    /// `vkr`, `tkg` or `guest`, and N of `vkr.N`, `tkg.N` or `guest.N`. Missing numbers are 0.
+    /// Returns the packaging numbers, which decide before the rest of the build metadata: N of `vmware.N`, the rank of the word
+    /// `vkr`, `tkg` or `guest`, and the number after this word. Missing numbers are 0.
     fn packaging(&self) -> (u64, u8, u64) {
         let parts: Vec<&str> = parts(&self.build).collect();
         let after = |word: &str| {

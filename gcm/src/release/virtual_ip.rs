@@ -1,5 +1,5 @@
-//! Chooses the program that holds a control plane's address without a load balancer, depending on the node image's
-//! contents.
+//! Chooses the program that announces the control plane address of a cluster without a load balancer. The flags and the node
+//! image's contents decide.
 
 use clap::{Args, ValueEnum};
 
@@ -23,26 +23,26 @@ pub enum VirtualIpKind {
     KubeVip,
 }
 
-/// The program that announces the addresses of new control planes.
+/// The flags for the program that announces the addresses of new control planes.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct VirtualIpFlags {
-    /// The program that announces the address of a control plane on its nodes. Required if capw gives clusters virtual
-    /// IPs. The default chooses by what the node image contains.
+    /// The program that announces the address of a control plane on its nodes. Required if capw gives clusters virtual IPs. The
+    /// default depends on the contents of the node image.
     #[arg(long, value_enum, default_value_t, overrides_with = "virtual_ip")]
     pub virtual_ip: VirtualIpKind,
-    /// The image of this program, if it is not the one in the node image: with `auto`, the image of kube-vip that nodes
+    /// The container image of this program, instead of the one in the node image. With `auto`, the kube-vip image that nodes
     /// pull.
     #[arg(long, value_name = "IMAGE", overrides_with = "virtual_ip_image")]
     pub virtual_ip_image: Option<String>,
-    /// Nodes reach the registries of container images that their node image does not contain, such as ghcr.io.
+    /// Nodes can pull container images that their node image does not contain, from registries such as ghcr.io.
     #[arg(long)]
     pub nodes_pull_images: bool,
 }
 
-/// The program that holds the control plane's address, and the program's container image.
+/// The program that announces the control plane address, with its container image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressHolder {
-    /// A load balancer holds the address.
+    /// A load balancer has the address, so the nodes don't announce it.
     None,
     Keepalived(String),
     KubeVip(String),
@@ -64,7 +64,7 @@ impl AddressHolder {
     }
 }
 
-/// The error if the control plane's address can't be held by any program.
+/// The error if none of the programs that can announce the control plane address is available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "node image {image} contains neither keepalived nor kube-vip, and nodes do not pull images, so nothing can hold the address of the control plane"
@@ -78,11 +78,12 @@ impl NoAddressHolder {
     pub const REMEDY: &str = "Use a release that was built with `layercake image build`, or, if nodes reach ghcr.io, start gcm with --nodes-pull-images";
 }
 
-/// Chooses the address holder for a control plane whose nodes use this image of the release.
+/// Chooses the program that announces the address of a control plane. `image` is the image of its nodes, from the release
+/// `release`.
 ///
 /// # Errors
-/// Returns an error with `VirtualIpKind::Auto` if neither the image nor the release contains a suitable program and nodes don't
-/// pull images.
+/// With [`VirtualIpKind::Auto`], returns an error if neither the image nor the release contains a suitable program and nodes
+/// don't pull images.
 pub fn choose_holder(
     flags: &VirtualIpFlags,
     release: &AvailableRelease,
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// The table in docs/node-images.md describes the choice.
+    /// Checks that the table in docs/node-images.md describes the choice.
     #[test]
     fn the_page_on_node_images_has_what_is_chosen() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node-images.md");

@@ -47,8 +47,9 @@ pub fn distributes_issuers(tkc: &TanzuKubernetesCluster) -> bool {
     !issuers(&tkc.spec).is_empty() || is_noted(tkc, ISSUERS)
 }
 
-/// Returns the new value of the annotation [`api::names::annotation::API_SERVER`] when a cluster gets its first issuer. gcm
-/// writes the annotation before the workload cluster gets the issuer, so that a moved cluster keeps this record.
+/// Returns the new value of the annotation [`api::names::annotation::API_SERVER`] when a cluster gets its first issuer, or `None`
+/// if the annotation doesn't have to change. gcm writes the annotation before the workload cluster gets the issuer, so that a
+/// moved cluster keeps this record.
 pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<String> {
     if issuers(&tkc.spec).is_empty() {
         return None;
@@ -87,7 +88,7 @@ fn authenticator(issuer: &JwtAuthenticator) -> Value {
     document
 }
 
-/// Converts to JSON. This can't fail, because these types don't contain maps with non-string keys.
+/// Converts a value to JSON. This can't fail, because these types don't contain maps with non-string keys.
 fn to_json(value: &(impl Serialize + ?Sized)) -> Value {
     serde_json::to_value(value).unwrap_or_default()
 }

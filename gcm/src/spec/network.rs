@@ -20,11 +20,11 @@ pub struct NetworkSpec<'a> {
     pub pods: &'a [String],
     /// The service ranges as written, or empty.
     pub services: &'a [String],
-    /// The service domain.
+    /// The DNS domain of services.
     pub domain: &'a str,
     /// The nodes' proxy. A proxy without a URL, such as `{}`, counts as unset.
     pub proxy: Option<&'a Proxy>,
-    /// Additional authorities that nodes trust.
+    /// Additional certificate authorities that nodes trust.
     pub trust: Option<&'a Trust>,
 }
 

@@ -13,8 +13,9 @@ use crate::spec::authentication::{AUTHENTICATION_FILE, AUTHENTICATION_FOLDER, co
 
 /// The script that the Pods run with the node's shell.
 pub const COPY_SCRIPT: &str = include_str!("authentication/copy.sh");
-/// The name of the ConfigMap and the DaemonSet, and the value of the Pods' label. The namespace follows.
+/// The name of the ConfigMap and the DaemonSet, and the value of the Pods' label.
 const NAME: &str = GUEST_OBJECT.1;
+/// The namespace of the ConfigMap and the DaemonSet.
 const NAMESPACE: &str = GUEST_OBJECT.0;
 /// The node folders that the shell needs. `/usr` is mounted first, because in some images the other folders are links into it.
 const PROGRAMS: [&str; 4] = ["/usr", "/bin", "/lib", "/lib64"];

@@ -30,15 +30,15 @@ use namespace::NamespaceFacts;
 use role_bindings::People;
 use wanted::WantedObjects;
 
-/// The slot for the storage classes. Users can't give this name to an add-on.
+/// The slot in which the engine applies the storage classes. Users can't give this name to an add-on.
 pub const STORAGE_CLASSES: &str = "sync.storage-classes";
-/// The slot for the administrators' bindings.
+/// The slot in which the engine applies the administrators' bindings.
 pub const ROLE_BINDINGS: &str = "sync.role-bindings";
 
-/// The slot for the management cluster's Service.
+/// The slot in which the engine applies the management cluster's Service.
 pub const SUPERVISOR: &str = "sync.supervisor";
 
-/// The slot for the token issuers.
+/// The slot in which the engine applies the token issuers.
 pub const AUTHENTICATION: &str = "sync.authentication";
 
 /// Returns the storage classes for a workload cluster. The set is empty if a bundle provides the classes.
@@ -94,7 +94,7 @@ pub fn sets(
     sets
 }
 
-/// Returns a set for the engine.
+/// Returns the objects as a set that the engine applies in the slot `name`.
 pub fn set(name: &str, wanted: WantedObjects) -> ChosenAddon {
     let source = Source::Generated(Arc::new(wanted.objects));
     ChosenAddon { name: name.to_owned(), type_: None, source }

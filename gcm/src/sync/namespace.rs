@@ -54,7 +54,7 @@ pub fn assigned_classes(hard: &BTreeMap<String, Quantity>) -> BTreeSet<String> {
         .collect()
 }
 
-/// The watches on all namespaces.
+/// The caches of all namespaces' objects that affect workload clusters.
 #[derive(Clone)]
 pub struct NamespaceCaches {
     pub quotas: Cache<QuotaLimits>,

@@ -1,6 +1,6 @@
 //! A workload cluster's ClusterRoleBindings: users who can edit the cluster's namespace become cluster administrators.
 //!
-//! Kubernetes' roles `edit` and `admin` correspond to the original product's "Can Edit" and "Owner". Users with either role can
+//! Kubernetes' roles `edit` and `admin` correspond to "Can Edit" and "Owner" in vSphere with Tanzu. Users with either role can
 //! read the Secret that contains the cluster's kubeconfig, so the bindings don't grant additional rights.
 
 use std::collections::BTreeSet;
@@ -17,8 +17,9 @@ use super::wanted::{Problem, WantedObjects};
 /// The ClusterRoles that allow editing a namespace.
 const EDITORS: [&str; 2] = ["admin", "edit"];
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// The subject kinds that denote people.
+/// The kind of a subject that is a user.
 const USER: &str = "User";
+/// The kind of a subject that is a group.
 const GROUP: &str = "Group";
 /// The prefix of the names of all bindings.
 const PREFIX: &str = "vmware-system-auth-sync-wcp";
@@ -29,7 +30,7 @@ const OF_KUBERNETES: &str = "system:";
 const MAX_PEOPLE: usize = 200;
 /// The maximum length of a user or group name, in bytes.
 const MAX_NAME: usize = 256;
-/// The maximum number of bytes that a binding name contains from the name of a user or group, and from its domain.
+/// The maximum length, in bytes, of the user or group name within a binding name. The domain has the same limit.
 const MAX_SHOWN: usize = 64;
 
 /// Returns true if a binding's subjects can edit its namespace.

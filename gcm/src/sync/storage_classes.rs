@@ -84,8 +84,8 @@ pub fn invalid_annotation(config_map: &str) -> Problem {
     )
 }
 
-/// Returns an empty set, because the bundle in this ConfigMap provides the classes. Reports a problem if the spec names classes
-/// too, because they don't have an effect.
+/// Returns an empty set, because the bundle in this ConfigMap provides the classes. Reports a problem if the spec also names
+/// classes, which don't have an effect then.
 pub fn of_bundle(settings: Option<&StorageSettings>, config_map: &str) -> WantedObjects {
     let problem = is_requested(settings).then(|| {
         let message = format!(

@@ -1,5 +1,5 @@
-//! The Service `default/supervisor`, through which programs in a workload cluster find the management cluster, like in vSphere
-//! with Tanzu.
+//! The Service `default/supervisor`, through which programs in a workload cluster find the management cluster, as in vSphere with
+//! Tanzu.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -13,7 +13,7 @@ use crate::release::ReleaseImage;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::testing::{SITE_VERSIONS, manifest, sound};
 
-/// Returns webhooks that know the site's releases without node images, and that use a fake API server.
+/// Returns webhooks that know the simulated vCenter's releases without node images, and that use a fake API server.
 fn webhooks() -> State<Arc<Webhooks>> {
     // The fake API server responds with 404 for Secrets and 500 for all other requests.
     let (client, _) = server(|request: &Request| {

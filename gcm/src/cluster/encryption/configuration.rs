@@ -88,7 +88,7 @@ fn read_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<Stri
 /// Checks that an API server can read a configuration. Messages don't quote the configuration.
 ///
 /// # Errors
-/// Returns a description of the fault, to follow "has".
+/// Returns the fault as a noun phrase, for a message that says what the configuration has.
 pub fn check(text: &str, budget: &Budget) -> Result<(), &'static str> {
     // The configuration becomes a block in cloud-init's document, which is a template.
     if !text.bytes().all(|byte| byte == b'\n' || byte == b' ' || byte.is_ascii_graphic()) {

@@ -1,4 +1,5 @@
-//! Reads the Secret that contains the keys. Generates a key for a new cluster. The key is stored when the plan is carried out.
+//! Reads the Secret that contains the encryption keys, or generates a key for a new cluster. A new key is stored when the plan is
+//! carried out.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Encryption {
     }
 }
 
-/// Reads the keys if the cluster encrypts Secrets. Generates a key for a new cluster without a Secret.
+/// Reads the keys if the cluster encrypts Secrets. Generates a key for a new cluster whose Secret doesn't exist.
 ///
 /// # Errors
 /// Fails if a new cluster's Secret can't be used.

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::duration::parse_seconds;
 
-/// When nodes are replaced. A change applies to existing clusters as well, and replaces no node by itself.
+/// The settings for node remediation. A change also applies to existing clusters, but doesn't replace nodes by itself.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct HealthFlags {
     /// Replace a machine whose node has not joined within this time.
@@ -20,8 +20,8 @@ pub struct HealthFlags {
     /// network problem, which new machines would have as well. In groups of one or two, one node can be unhealthy.
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "40%", overrides_with = "max_unhealthy")]
     pub max_unhealthy: String,
-    /// Replace at most this number of nodes of a group within --remediation-window, even if the health checks of
-    /// others fail: new nodes would probably fail as well. 0: no limit.
+    /// Replace at most this number of nodes of a group within --remediation-window, even if the health checks of more nodes fail:
+    /// new nodes would probably fail as well. 0: no limit.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(i32).range(0..), overrides_with = "max_remediations")]
     pub max_remediations: i32,
     /// The time for which a replacement counts for --max-remediations.

@@ -61,7 +61,7 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     Some(WantedAddons { server, addons, synced, values, kubeadm, survey })
 }
 
-/// Returns the plan for the survey: the programs that the cluster's conditions report on.
+/// Returns the input of the survey, which checks for the programs that the cluster's conditions report on.
 fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<String>) -> SurveyPlan {
     let tokens = accounts(input).into_iter().map(|account| GuestSecret {
         namespace: account.spec.target_namespace,
@@ -107,7 +107,7 @@ fn has_release(live: &MachineDeployment, release: &KubernetesRelease) -> bool {
     live.spec.template.spec.version.as_ref() == Some(&release.kubernetes)
 }
 
-/// Returns true if the pool has nodes, and its taints don't keep Pods without a toleration away from them.
+/// Returns true if the pool has nodes on which Pods without tolerations can run.
 fn has_open_nodes(pool: &NodePool, facts: &Facts) -> bool {
     let keeps_away = |taint: &Taint| taint.effect != "PreferNoSchedule";
     let is_of_pool = |live: &&Arc<MachineDeployment>| live.labels().get(label::NODE_POOL) == Some(&pool.name);
@@ -130,7 +130,7 @@ mod tests {
     use crate::cluster::fixtures::{ClusterFixture, plan};
     use crate::testing::sound;
 
-    /// Otherwise the drain of the only control plane node would wait forever for CoreDNS, because other nodes can't run it.
+    /// Otherwise CoreDNS couldn't run on another node, and draining the only control plane node would wait forever.
     #[test]
     fn coredns_is_bound_if_a_pool_can_run_it() {
         let fixture = ClusterFixture::running(sound());

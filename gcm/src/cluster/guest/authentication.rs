@@ -18,7 +18,8 @@ const TYPE: &str = words::AUTHENTICATION_READY;
 /// The maximum number of names in a message.
 const MAX_NAMES: usize = 3;
 
-/// Returns the objects for a cluster that has or had issuers, if all its API servers support a configuration of issuers.
+/// Returns the objects that distribute the issuers, for a cluster that has or had issuers. Returns `None` if an API server
+/// doesn't support them.
 pub fn set(input: &Input<'_>, facts: &Facts) -> Option<ChosenAddon> {
     let oldest = oldest_release(facts).filter(|oldest| is_supported(oldest))?;
     let image = image_of("kube-apiserver", input.release);
@@ -32,8 +33,8 @@ pub fn image_of(program: &str, release: &KubernetesRelease) -> String {
     format!("{repository}/{program}:{}", release.kubernetes.replace('+', "_"))
 }
 
-/// Returns the hash of the configuration that the API servers should use, if the cluster has or had issuers and all its API
-/// servers support a configuration of issuers.
+/// Returns the hash of the configuration that the API servers should use, for a cluster that has or had issuers. Returns `None`
+/// if an API server doesn't support issuers.
 pub fn wanted_hash(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let oldest = oldest_release(facts).filter(|oldest| is_supported(oldest))?;
     distributes_issuers(tkc).then(|| hash(&configuration(issuers(&tkc.spec), oldest)))
@@ -58,7 +59,7 @@ fn state<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Authe
     (Some(&found.hash) == wanted_hash(tkc, facts).as_ref()).then_some(&found.state)
 }
 
-/// Returns the condition for a cluster that has or had issuers, with the condition's cause.
+/// Returns the condition about token issuers, with its cause. Returns `None` for a cluster that never had issuers.
 pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<ConditionWithCause> {
     if !distributes_issuers(tkc) {
         return None;

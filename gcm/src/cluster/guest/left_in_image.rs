@@ -1,14 +1,15 @@
 //! Describes the bundles in a node image that a cluster doesn't get, and the reasons.
 //!
 //! VMware's images contain add-ons for Supervisor clusters. gcm applies only the container network. The other programs are
-//! clients of Supervisor components that may not exist here, so they are reported instead.
+//! clients of Supervisor components that might not exist here, so they are reported instead.
 
 use bounds::printable;
 
 use crate::addons::image::NETWORKS;
 
-/// The maximum number of bundles in a message, and the maximum name length in characters.
+/// The maximum number of bundles in a message.
 const MAX_NAMES: usize = 24;
+/// The maximum length of a bundle's name in a message, in characters.
 const MAX_NAME: usize = 64;
 
 /// The purpose of a bundle.
@@ -17,14 +18,16 @@ pub enum Purpose {
     Network,
     Storage,
     CloudProvider,
-    /// The login of users.
+    /// The authentication of users.
     Login,
     Other,
 }
 
-/// The bundle names in VMware's vSphere 7 images, and the package names in the vSphere 8 images.
+/// The storage drivers' bundle names in VMware's vSphere 7 images, and their package names in vSphere 8 images.
 const STORAGE: [&str; 2] = ["pvcsi", "vsphere-pv-csi"];
+/// The cloud providers' bundle and package names.
 const CLOUD_PROVIDERS: [&str; 3] = ["vmware-guest-cluster", "guest-cluster-cloud-provider", "vsphere-cpi"];
+/// The bundle and package names of the programs that authenticate users.
 const LOGIN: [&str; 3] = ["authsvc", "guest-cluster-auth-service", "pinniped"];
 
 impl Purpose {
@@ -51,7 +54,7 @@ impl Purpose {
     }
 }
 
-/// Returns a sentence about the bundles with this purpose, to append to a message, or an empty string without such bundles.
+/// Returns a sentence about the bundles with this purpose, to append to a message. Returns an empty string if there are none.
 pub fn sentence(names: &[String], purpose: Purpose) -> String {
     let of_purpose = names.iter().filter(|name| Purpose::of(name) == purpose).take(MAX_NAMES);
     let names: Vec<_> = of_purpose.map(|name| printable(name, MAX_NAME)).collect();

@@ -20,7 +20,7 @@ struct Kind {
     failed: &'static str,
     syncing: &'static str,
     slot: &'static str,
-    /// Returns the condition for objects that are all applied. It depends on whether the cluster can use these objects.
+    /// Computes the condition once all objects are applied. It then depends on whether the workload cluster can use them.
     judge: fn(&TanzuKubernetesCluster, &Facts, &WantedObjects) -> ConditionWithCause,
 }
 

@@ -22,7 +22,7 @@ use crate::sync::role_bindings::People;
 use crate::sync::storage_classes::PROVISIONER;
 use crate::sync::wanted::WantedObjects;
 
-/// Returns the condition for storage classes that are all applied.
+/// Returns the `StorageClassSynced` condition for a workload cluster in which all `classes` are applied.
 pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> ConditionWithCause {
     const TYPE: &str = words::STORAGE_CLASS_SYNCED;
     let syncing = |why: String| Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why).into();
@@ -79,7 +79,7 @@ fn user_of_driver_token(survey: &GuestSurvey) -> Option<&Presence> {
     Some(&token.program)
 }
 
-/// Returns the condition for role bindings that are all applied.
+/// Returns the `RoleBindingSynced` condition for a workload cluster in which all role bindings are applied.
 pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> ConditionWithCause {
     const TYPE: &str = words::ROLE_BINDING_SYNCED;
     let People { users, groups } = sync::people(&facts.namespace);
@@ -104,7 +104,7 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
     Condition::is_false(TYPE, INFO, words::NO_AUTHENTICATOR, message).into()
 }
 
-/// Returns the condition for accounts whose tokens are all in the workload cluster.
+/// Returns the `ProviderServiceAccountsReady` condition for a workload cluster that contains the tokens of all accounts.
 pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> ConditionWithCause {
     const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
     let unknown = |why: String| {
@@ -147,7 +147,7 @@ fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
     )
 }
 
-/// Returns the last condition, if it is about the use of accounts. Called until the first survey after gcm's start.
+/// Returns the previous condition, if it is based on a survey. gcm keeps such a condition from its start until the first survey.
 fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<ConditionWithCause> {
     let conditions = &tkc.status.as_ref()?.conditions;
     let before = find(conditions, words::PROVIDER_SERVICE_ACCOUNTS_READY)?;

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use crate::cluster::facts::Facts;
 use crate::cluster::flags::health::HealthFlags;
 
-/// Returns the time until which a pool's nodes aren't replaced. Returns `None` if the budget isn't spent.
+/// Returns the time until which a pool's nodes aren't replaced because the budget is spent. Returns `None` if it isn't spent.
 pub fn spent_until(
     tkc: &TanzuKubernetesCluster,
     pool: &NodePool,

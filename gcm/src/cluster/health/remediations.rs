@@ -14,15 +14,15 @@ use super::budget;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::{Node, conditions};
 
-/// The number of replaced nodes to remember. Nodes whose Machine still exists are remembered too, because they would be counted
-/// again otherwise.
+/// The number of replaced nodes to remember. In addition, each node is remembered as long as its Machine exists, because it would
+/// be counted again otherwise.
 const REMEMBERED: usize = 5;
-/// The maximum number of nodes to remember while they count for the replacement limit.
+/// The maximum number of nodes that are remembered because they still count toward the replacement limit.
 const COUNTED: usize = 50;
 /// The maximum length of a message, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// Returns the remembered nodes, sorted by time, and the total number of replaced nodes, or `None` if it is 0.
+/// Returns the remembered nodes, sorted by time, and the total number of replaced nodes. The number is `None` instead of 0.
 pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
     let nodes = Node::all(facts);
     let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);

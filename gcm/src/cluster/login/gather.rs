@@ -23,11 +23,11 @@ use zeroize::Zeroizing;
 use crate::cluster::cluster_secret::{refuse_leftover, text, wrong};
 use crate::cluster::error::Error;
 
-/// The data key of the SSH private key. The Secret's type requires this key.
+/// The key in the Secret's `data` under which the SSH private key is stored. The Secret's type requires this name.
 pub const PRIVATE_KEY: &str = "ssh-privatekey";
-/// The data key of the SSH public key, which is a line of `authorized_keys`.
+/// The key in the Secret's `data` under which the SSH public key is stored, as a line of `authorized_keys`.
 pub const PUBLIC_KEY: &str = "ssh-publickey";
-/// The data key of the password in one Secret, and of the password hash in another.
+/// The key in `data` under which one Secret stores the password, and another Secret stores the password hash.
 pub const PASSWORD: &str = "ssh-passwordkey";
 
 /// The length, in characters, of a generated password: 142 bits of entropy.
@@ -56,7 +56,7 @@ pub struct Login {
     pub new_password_hash: Option<Zeroizing<String>>,
 }
 
-/// A cluster's existing Secrets. They aren't cached, so they are read by name.
+/// A cluster's existing login Secrets. They aren't cached, so they are read by name.
 struct Found {
     key: Option<Secret>,
     password: Option<Secret>,
@@ -97,7 +97,7 @@ fn login(tkc: &TanzuKubernetesCluster, found: &Found, budget: &Budget) -> Result
     Ok(login)
 }
 
-/// Hashes the existing password, or a generated one.
+/// Hashes the password in the existing Secret, or a generated password if the Secret doesn't exist.
 fn complete_password(
     login: &mut Login,
     tkc: &TanzuKubernetesCluster,
@@ -175,7 +175,7 @@ fn draw_password() -> Zeroizing<String> {
     password
 }
 
-/// Hashes a password for `/etc/shadow`, with SHA-512 crypt.
+/// Hashes a password for `/etc/shadow`, with SHA-512 crypt. Returns `None` if hashing fails.
 fn crypt(password: &str) -> Option<Zeroizing<String>> {
     let salt = rand::random::<[u8; SALT_BYTES]>();
     let hash = ShaCrypt::SHA512.hash_password_with_salt(password.as_bytes(), &salt).ok()?;

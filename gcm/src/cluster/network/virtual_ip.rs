@@ -1,5 +1,5 @@
-//! The address of a control plane without a load balancer. A static Pod on each control plane node can hold the address, on one
-//! node at a time.
+//! Configures the virtual IP of a control plane that doesn't have a load balancer. A static Pod on each control plane node can
+//! announce the address. Only one of the nodes has the address at a time.
 //!
 //! A node reads the address from its metadata at boot. The same KubeadmControlPlane therefore works before and after the
 //! address is assigned.
@@ -14,9 +14,9 @@ const KEEPALIVED_POD: &str = "/etc/kubernetes/manifests/keepalived.yaml";
 /// Debian's keepalived looks for.
 const KEEPALIVED_CONFIG: &str = "/etc/virtual-ip/keepalived.conf";
 const KUBE_VIP_POD: &str = "/etc/kubernetes/manifests/kube-vip.yaml";
-/// The prefix of names of images that aren't in a registry.
+/// The prefix of image names for images that aren't in a registry.
 const ONLY_IN_NODES: &str = "localhost";
-/// The paths of the static Pods that identify a control plane with a virtual IP.
+/// The manifest paths of the static Pods that announce an address. A control plane with one of these files has a virtual IP.
 const PODS: [&str; 2] = [KEEPALIVED_POD, KUBE_VIP_POD];
 
 /// The files and commands for a control plane's virtual IP.
@@ -30,7 +30,7 @@ pub struct VirtualIp {
 }
 
 impl VirtualIp {
-    /// Returns the setup for a new control plane.
+    /// Returns the setup for a new control plane whose address `holder` announces.
     pub fn of(holder: &AddressHolder) -> Self {
         match holder {
             AddressHolder::None => Self::default(),
@@ -39,8 +39,8 @@ impl VirtualIp {
         }
     }
 
-    /// Returns the setup of an existing control plane. Another setup would replace all nodes, and the address can't be moved to
-    /// another program.
+    /// Returns the setup of an existing control plane. It must not change, because another setup would replace all nodes, and the
+    /// address can't be moved to another program.
     pub fn kept(live: &KubeadmControlPlane) -> Self {
         let Some(config) = live.spec.kubeadm_config_spec.as_ref() else { return Self::default() };
         let all = config.files.as_deref().unwrap_or_default();
@@ -61,8 +61,8 @@ impl VirtualIp {
         }
     }
 
-    /// If the image is bundled in node images, replaces it by the image for the next release's nodes, because node images
-    /// contain different images. An image from a registry stays.
+    /// Replaces an image that is bundled in node images with the image in the next release's node image. An image from a registry
+    /// stays.
     #[must_use]
     pub fn with_image_of(mut self, holder: &AddressHolder) -> Self {
         let (path, image) = match holder {
@@ -200,7 +200,7 @@ mod tests {
         );
     }
 
-    /// The clusterctl templates, for clusters without gcm, contain the same files and commands.
+    /// Checks that the clusterctl templates, which create clusters without gcm, contain the same files and commands.
     #[test]
     fn the_templates_of_clusterctl_hold_the_address_in_the_same_way() {
         let VirtualIp { files, before, after } =

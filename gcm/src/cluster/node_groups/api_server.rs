@@ -20,7 +20,7 @@ use crate::spec::authentication::{
 };
 use crate::spec::records::{AUDIT, AUTHENTICATION, ENCRYPTED, is_noted};
 
-/// The data key of the encryption configuration in the Secret, which is also the file name on nodes.
+/// The name of the encryption configuration: the file name on nodes, and the key in the Secret's `data`.
 pub const ENCRYPTION: &str = "encryption.yaml";
 /// The path of the encryption configuration on nodes.
 pub const ENCRYPTION_FILE: &str = "/etc/kubernetes/api-server/encryption.yaml";
@@ -52,8 +52,8 @@ impl ApiServerFeatures {
     pub const OF_NEW_CLUSTER: &str = "audit,encryption,authentication";
 
     /// Returns a cluster's features. They are recorded on the TanzuKubernetesCluster before the cluster's objects are created,
-    /// and a control plane never loses a feature. A cluster from an earlier gcm version doesn't get features later, except for
-    /// authentication with its first issuer.
+    /// and a control plane never loses a feature. A cluster from an earlier gcm version doesn't get more features, except for
+    /// `authentication` when it gets its first issuer.
     pub fn of(tkc: &TanzuKubernetesCluster, live: Option<&KubeadmControlPlane>) -> Self {
         let is_noted = |feature| is_noted(tkc, feature);
         let has = |path: &str| live.is_some_and(|live| has_file(live, path));
@@ -95,7 +95,7 @@ enum FileContent {
 }
 
 impl ApiServerSetup {
-    /// Returns the setup for a cluster's API servers with this Kubernetes version.
+    /// Returns the setup of the API servers in the cluster `cluster`. `kubernetes` is their Kubernetes version.
     pub fn new(features: ApiServerFeatures, cluster: &str, kubernetes: &str) -> Self {
         let ApiServerFeatures { audit, encryption, authentication } = features;
         let mut setup = Self::default();
@@ -114,8 +114,8 @@ impl ApiServerSetup {
         setup
     }
 
-    /// Adds an authentication configuration without issuers. A file with issuers would replace the nodes whenever an issuer
-    /// changed.
+    /// Adds an authentication configuration without issuers. On running nodes, Pods replace the file with one that contains the
+    /// issuers: if this file contained them, each change to an issuer would replace the nodes.
     fn add_authentication(&mut self, kubernetes: &str) {
         let (path, content) = (authentication_file(), configuration(&[], kubernetes));
         self.files.push(ConfigFile::from(NodeFile { path: path.clone(), permissions: "0600", content }));

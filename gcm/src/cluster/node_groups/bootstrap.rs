@@ -72,8 +72,8 @@ fn disk_setup(filesystems: Vec<DiskFilesystem>) -> DiskSetup {
     DiskSetup { filesystems: Some(filesystems), partitions: Some(partitions) }
 }
 
-/// Returns the shell commands that run before kubeadm, in order, and the files. They consist of a part for every node, and of
-/// the commands and files for the node's volumes.
+/// Returns the shell commands that run before kubeadm, in order, and the files to write. Some are the same for every node, and
+/// the others set up the volumes.
 fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<NodeFile>) {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
@@ -102,7 +102,8 @@ pub fn node_release(release: &KubernetesRelease) -> String {
     names::joined(&release.candidate.version.label_value(), "", names::MAX_MACHINE_NAME)
 }
 
-/// Returns the kubelet's arguments. jinja inserts the values that only the machine knows from the machine's metadata.
+/// Returns the kubelet's arguments. Values that only the machine knows are jinja expressions, which cloud-init evaluates with the
+/// machine's metadata.
 fn kubelet_arguments(input: &Input<'_>, labels: &BTreeMap<String, String>) -> Vec<KubeadmArgument> {
     let mut text = format!("{}={}", label::KUBERNETES_DISTRIBUTION_VERSION, node_release(input.release));
     for (key, value) in registered_labels(labels) {
@@ -122,8 +123,8 @@ pub fn drain_seconds(text: Option<&str>) -> Option<i32> {
     text.and_then(duration::parse_seconds).filter(|seconds| *seconds > 0)
 }
 
-/// Returns the nodes' trust store. Unknown operating systems get Debian's trust store, as in earlier versions: for such a
-/// system, admission rejects additional authorities or warns about them.
+/// Returns the nodes' trust store. Unknown operating systems get Debian's trust store, as in earlier versions: for such a system,
+/// admission rejects additional certificate authorities or warns about them.
 fn trust_store(input: &Input<'_>) -> TrustStore {
     TrustStore::of(&input.image.labels).unwrap_or(TrustStore::Debian)
 }

@@ -31,10 +31,10 @@ use crate::cluster::volumes::setup::{VolumeSetup, VolumesAs, volume_setup};
 use crate::release::KubernetesRelease;
 
 /// The number of days before certificate expiry at which control plane machines are replaced. kubeadm's certificates are valid
-/// for a year. The original product's `controlPlaneCertificateRotation` uses the same number.
+/// for a year. In vSphere with Tanzu, `controlPlaneCertificateRotation` uses the same number.
 const CERTIFICATE_DAYS: i32 = 90;
 
-/// Returns the KubeadmControlPlane. `template` is the name of the machines' template, and `volumes_as` the kind of their
+/// Returns the KubeadmControlPlane. `template` is the name of the machine template, and `volumes_as` is the kind of the machines'
 /// volumes.
 pub fn control_plane(
     input: &GroupInput<'_>,

@@ -168,7 +168,8 @@ fn machine_spec(input: &Input<'_>, pool: &NodePool, template: &str, config: &str
 
 /// Returns a document that applies the live replicas, if the cluster's spec stops setting the replicas.
 ///
-/// The document is JSON, because a MachineDeployment would send, and thus claim, every required field.
+/// The document is plain JSON. A serialized MachineDeployment would contain every required field, and gcm would thus claim these
+/// fields.
 pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Option<Value> {
     let was_ours = live.annotations().get(REPLICAS_BY).is_some_and(|by| by == REPLICAS_BY_SPEC);
     let replicas = live.spec.replicas.filter(|_| was_ours && intent.spec.replicas.is_none())?;
@@ -213,8 +214,8 @@ pub fn pool_check(
     health_check(input, &deployment, (label::DEPLOYMENT_NAME, &deployment), most)
 }
 
-/// Returns the maximum number of unhealthy machines, or their maximum `share`, up to which unhealthy machines are replaced.
-/// Groups of one or two machines allow one unhealthy machine, because the default share would round down to 0.
+/// Returns the limit for unhealthy machines: a number, or the `share` of the group. Above the limit, unhealthy machines aren't
+/// replaced. A group of one or two machines has the limit 1, because the default share would round down to 0.
 fn most_unhealthy(replicas: Option<i32>, share: &str) -> IntOrString {
     match replicas {
         Some(few) if (1..SHARED_FROM).contains(&few) => IntOrString::Int(1),

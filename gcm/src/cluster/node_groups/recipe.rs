@@ -85,12 +85,12 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Returns the mark for a control plane whose machines are built from `texts`.
+    /// Returns the mark for a control plane. `texts` is the node configuration from which its machines are built.
     pub fn of_control_plane(input: &Input<'_>, texts: &impl Serialize) -> Self {
         Self::of(&Recipe::of_control_plane(input), texts)
     }
 
-    /// Returns the mark for a pool whose machines are built from `texts`.
+    /// Returns the mark for a pool. `texts` is the node configuration from which its machines are built.
     pub fn of_pool(input: &Input<'_>, pool: &NodePool, texts: &impl Serialize) -> Self {
         Self::of(&Recipe::new(input, pool_fields(pool)), texts)
     }
@@ -100,14 +100,14 @@ impl Mark {
         Self { recipe: digest(recipe), earlier, texts: digest(texts) }
     }
 
-    /// Reads an object's mark.
+    /// Reads an object's mark. Returns `None` if the annotation is missing or malformed.
     pub fn on<K: Resource>(object: &K) -> Option<Self> {
         let text = object.meta().annotations.as_ref()?.get(annotation::MACHINE_RECIPE)?;
         let (recipe, texts) = text.split_once('.')?;
         Some(Self { recipe: recipe.to_owned(), earlier: None, texts: texts.to_owned() })
     }
 
-    /// Writes the mark to an object.
+    /// Writes the mark to an object's annotation.
     pub fn put_on<K: Resource>(&self, object: &mut K) {
         let Self { recipe, earlier: _, texts } = self;
         let annotations = object.meta_mut().annotations.get_or_insert_default();

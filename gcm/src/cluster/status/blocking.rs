@@ -1,4 +1,4 @@
-//! Finds the first cause: the problem that the rest of a cluster waits for.
+//! Finds the first cause in a cluster: the problem that the other objects wait for.
 
 use std::sync::Arc;
 
@@ -72,8 +72,8 @@ pub fn of_machine(facts: &Facts, node: &Node<'_>) -> Option<Cause> {
         .map(|condition| of_outage(node, &object).unwrap_or_else(|| Cause::of_cluster_api(object, condition)))
 }
 
-/// Returns a cause for a node that isn't ready although its WCPMachine is. In this case, the WCPMachine's message says that
-/// vCenter doesn't reach the VM.
+/// Returns the cause if a node isn't ready because vCenter doesn't reach its VM. The WCPMachine stays ready during such an
+/// outage, and its message contains the reason.
 fn of_outage(node: &Node<'_>, object: &str) -> Option<Cause> {
     let wcp = node.wcp?;
     let ready = metav1::find(&wcp.status.as_ref()?.conditions, READY)?;
@@ -144,7 +144,7 @@ pub fn of_deletion(facts: &Facts) -> Option<Cause> {
         .or_else(|| of_strangers(facts))
 }
 
-/// Returns the first object that only foreign finalizers keep from being deleted.
+/// Returns a cause that names the first object whose deletion waits only for finalizers of other controllers.
 fn of_strangers(facts: &Facts) -> Option<Cause> {
     held(&facts.machines)
         .or_else(|| held(&facts.wcp_machines))
@@ -165,7 +165,8 @@ fn held<K: Watchable>(objects: &[Arc<K>]) -> Option<Cause> {
     })
 }
 
-/// The Secrets that contain a cluster's certificate authorities, by name suffix, and the matching files on control plane nodes.
+/// The Secrets that contain a cluster's certificate authorities and service account keys, by name suffix, and the matching files
+/// on control plane nodes.
 const AUTHORITIES: [(&str, &str); 4] = [
     ("ca", "ca.crt and ca.key"),
     ("etcd", "etcd/ca.crt and etcd/ca.key"),
@@ -173,8 +174,8 @@ const AUTHORITIES: [(&str, &str); 4] = [
     ("sa", "sa.pub and sa.key"),
 ];
 
-/// Returns the cause if a running cluster has lost certificate authorities. Cluster API doesn't create new authorities, because
-/// nodes trust the old ones.
+/// Returns the cause if a running cluster has lost a Secret with certificate authorities or service account keys. Cluster API
+/// doesn't create such a Secret again, because nodes trust the lost certificates and keys.
 fn of_authorities(cluster: &str, object: &str, conditions: &[Condition]) -> Option<Cause> {
     let lost =
         metav1::find(conditions, capi::CERTIFICATES_AVAILABLE).filter(|found| found.status == FALSE)?;

@@ -9,8 +9,8 @@ use kube::ResourceExt;
 use crate::cluster::facts::Facts;
 use crate::cluster::node_groups::nodes::Node;
 
-/// Returns the cause if every former etcd member is gone, because its VM or Machine was deleted. A KubeadmControlPlane creates
-/// a member by copying from another member, so it can't replace the last one.
+/// Returns the cause if all nodes that were etcd members are gone, because their VMs or Machines were deleted. A
+/// KubeadmControlPlane creates a member by copying from another member, so it can't replace the last one.
 pub fn find_lost_control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
     let kcp = facts.control_plane.as_ref().filter(|_| facts.is_initialized())?;
     let members = || nodes.iter().filter(|node| node.is_control_plane() && node.node().is_some());

@@ -61,7 +61,8 @@ pub fn between(
     milestones
 }
 
-/// Returns the events when the first VM of a new cluster is created, is powered on, and gets an address.
+/// Returns events for a new cluster's first VM: one when it is created, one when it is powered on, and one when it gets an
+/// address.
 fn virtual_machines(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
@@ -162,7 +163,7 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
 
 /// Returns an event if the first cause is a failure that wasn't reported before.
 ///
-/// The counts that precede the cause in a message may change without a new event.
+/// Counts precede the cause in a message. If only they change, there isn't a new event.
 fn failures(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,

@@ -56,7 +56,7 @@ pub fn phase(
     }
 }
 
-/// Returns true if the objects match the spec in replicas, release and the set of pools.
+/// Returns true if the objects match the spec: the pools, their replicas and the release.
 fn is_complete(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     let topology = &tkc.spec.topology;
     let Some(kcp) = &facts.control_plane else { return false };

@@ -1,4 +1,4 @@
-//! Tests changes to a cluster: releases, pools, and the objects below it.
+//! Tests changes to a cluster's releases, pools and objects.
 
 use api::conditions::{READY as READY_CONDITION, find};
 use api::gcm::parts::phase;
@@ -82,8 +82,8 @@ fn any_name_of_a_release_comes_to_a_running_cluster() {
     assert_eq!(shown(&fixture).phase.as_deref(), Some(phase::RUNNING));
 }
 
-/// Clusters from versions before VM disks use claims that aren't mounted. Their machines aren't replaced for this reason, but
-/// any other template change replaces the claims by disks.
+/// gcm versions without VM disks created claims that aren't mounted. This alone doesn't replace their machines, but if the
+/// template changes for another reason, disks replace the claims.
 #[test]
 fn machines_of_before_keep_the_claims_of_their_volumes() {
     let fixture = ClusterFixture::running(pools());

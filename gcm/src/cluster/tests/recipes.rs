@@ -39,7 +39,7 @@ fn marks(plan: &Plan) -> Vec<String> {
     std::iter::once(mark(plan.control_plane.annotations())).chain(pools).collect()
 }
 
-/// Replaces the mark in an object's annotations by another gcm version's mark for the same recipe.
+/// Replaces the mark in an object's annotations with another gcm version's mark for the same recipe.
 pub(super) fn mark_other_texts(annotations: &mut BTreeMap<String, String>) {
     let mark = annotations.get_mut(annotation::MACHINE_RECIPE).unwrap();
     *mark = format!("{}.0123456789abcdef", mark.split_once('.').unwrap().0);
@@ -243,7 +243,7 @@ fn an_empty_proxy_is_the_recipe_of_none() {
     assert_eq!(rolls(&real, &of_earlier), [true; 2]);
 }
 
-/// Such a spec may have been stored before the rule existed, or while admission was switched off.
+/// A cluster can have such a spec if it was stored before the rule existed, or while admission was switched off.
 #[test]
 fn planning_refuses_text_that_a_node_would_execute() {
     let fixture = ClusterFixture::running(sound());

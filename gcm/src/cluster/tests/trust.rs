@@ -1,4 +1,4 @@
-//! Tests that nodes trust additional authorities on each operating system, and that existing nodes are kept.
+//! Tests that nodes trust additional certificate authorities (CAs) on each operating system, and that existing nodes are kept.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn running_on(os: &str) -> ClusterFixture {
     ClusterFixture { plan: plan(&running.tkc, &of_system(nothing(), os)).unwrap(), ..running }
 }
 
-/// Returns the commands and file paths for the additional authorities of a node.
+/// Returns the commands and file paths for the additional CAs of a node.
 fn trust(tkc: &TanzuKubernetesCluster, facts: &Facts) -> (Vec<String>, Vec<String>) {
     let config = plan(tkc, facts).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
     let commands = config.pre_kubeadm_commands.unwrap().into_iter();

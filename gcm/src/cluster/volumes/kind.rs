@@ -8,8 +8,8 @@ use super::setup::VolumesAs;
 use crate::admission::volumes::group_denials;
 use crate::cluster::invalid::Invalid;
 
-/// Returns the volume kind of a group: claims only if the group's machines already use the template with claims. `live` is the
-/// name of their current template.
+/// Returns the kind of a group's volumes: claims only if the group's machines already use the template `claims`, and disks
+/// otherwise. `live` is the name of the machines' current template.
 ///
 /// Machines that were created with claims keep the claims. If their template changes for another reason, disks replace the
 /// claims.

@@ -27,7 +27,7 @@ const FILESYSTEM: &str = "ext4";
 const MOUNT_OPTIONS: &str = "defaults,nofail";
 /// The maximum length of an ext4 label, in bytes.
 const LONGEST_LABEL: usize = 16;
-/// The udev rules that name the disks.
+/// The path of the file with the udev rules that name the disks.
 const RULES: &str = "/etc/udev/rules.d/61-node-volumes.rules";
 
 /// The kind of a group's volumes.
@@ -35,8 +35,8 @@ const RULES: &str = "/etc/udev/rules.d/61-node-volumes.rules";
 pub enum VolumesAs {
     /// VM disks, which cloud-init formats and mounts.
     Disks,
-    /// PersistentVolumeClaims that aren't mounted. Machines from earlier versions use claims, and aren't replaced for this
-    /// reason.
+    /// PersistentVolumeClaims that aren't mounted. Machines from earlier gcm versions use claims, and keep them until they are
+    /// replaced for another reason.
     Claims,
 }
 
@@ -89,7 +89,7 @@ fn device(volume: &Volume) -> String {
     format!("disk/by-volume/{}", volume.name)
 }
 
-/// Returns the filesystem label of a volume, which the node image's own filesystems don't use.
+/// Returns a volume's filesystem label. The node image's own filesystems have other labels.
 fn label(volume: &Volume) -> String {
     names::joined(&format!("data-{}", volume.name), "", LONGEST_LABEL)
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::node_image;
 
-/// The releases of the simulated site.
+/// The versions of the releases in the simulated vCenter.
 pub(crate) const SITE_VERSIONS: [&str; 12] = [
     "v1.17.4+vmware.1-tkg.1.0dba899",
     "v1.20.12+vmware.1-tkg.1.b9a42f3",

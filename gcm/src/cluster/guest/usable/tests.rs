@@ -66,7 +66,7 @@ fn unassign_classes(fixture: &ClusterFixture, facts: &mut Facts) {
     apply(fixture, facts);
 }
 
-/// Adds a bundle for another driver that provides the classes.
+/// Adds the bundle of another storage driver, which contains its own storage classes.
 fn bring_classes(fixture: &ClusterFixture, facts: &mut Facts) {
     add_driver(facts, AddonState::Applied);
     annotate_bundle(fixture, facts, "csi", "none");

@@ -29,7 +29,7 @@ fn value(secret: &Secret, key: &str) -> Option<String> {
     text(secret, key, LONGEST_KEY, &enough()).unwrap().map(|text| text.to_string())
 }
 
-/// The field types guarantee this.
+/// The types of the fields ensure this at compile time.
 #[test]
 fn generated_new_secrets_are_wiped_from_memory() {
     let Login { public_key: _, new_private_key, new_password, new_password_hash } =
@@ -145,7 +145,7 @@ fn what_cannot_be_used_is_named_and_never_printed() {
     }
 }
 
-/// The garbage collector is about to delete the Secret, and the key for the new nodes would be lost.
+/// The garbage collector is about to delete such a Secret, and the key for the new nodes would be lost with it.
 #[test]
 fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     let mut key = secret("c-ssh", &[(PUBLIC_KEY, KEY)]);
