@@ -1,4 +1,4 @@
-//! Writes the reference of the command line, made from its own description, to standard output: docs/cli.md.
+//! Writes docs/cli.md, the command line reference, to standard output. Generates it from the command line definition.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ fn main() {
     print!("{text}");
 }
 
-/// A command and all below it.
+/// Appends the section of a command, and the sections of its subcommands.
 fn section(text: &mut String, command: &Command, path: &str) {
     let shown: Vec<_> = command
         .get_subcommands()
@@ -58,7 +58,7 @@ fn section(text: &mut String, command: &Command, path: &str) {
     if shown.is_empty() || alone && path != "layercake" {
         let mut usage = command.clone();
         let usage = usage.render_usage().to_string();
-        // The second line is for the commands below it, which follow.
+        // The second usage line describes the subcommands, which have their own sections.
         let usage = usage.trim_start_matches("Usage: ").lines().next().unwrap_or_default();
         let _ = writeln!(text, "    {usage}\n");
         options(text, command);
@@ -100,7 +100,7 @@ fn options(text: &mut String, command: &Command) {
     text.push('\n');
 }
 
-/// `-f, --filename <MANIFEST>`
+/// Returns an argument as the reference shows it, such as `-f, --filename <MANIFEST>`.
 fn name(arg: &Arg) -> String {
     let values: Vec<_> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
     let placeholder = arg

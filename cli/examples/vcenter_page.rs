@@ -1,5 +1,5 @@
-//! Writes docs/vcenter.md, given on standard input, with its tables of privileges and checks made from the code, to
-//! standard output.
+//! Reads docs/vcenter.md from standard input, replaces its tables of privileges and checks with tables generated from
+//! the code, and writes the page to standard output.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The page with what is between the marks of that name replaced.
+/// Returns the page with `made` in place of the text between the marks for `name`, or `None` if the marks are missing.
 fn with(page: &str, name: &str, made: &str) -> Option<String> {
     let (begin, end) =
         (format!("<!-- {name}: written by hack/generate -->\n"), format!("<!-- end of {name} -->"));
@@ -43,7 +43,7 @@ fn table(privileges: &[Privilege]) -> String {
     text
 }
 
-/// The privileges of a role, without those that every role has.
+/// Returns the IDs of the privileges, except those that every role includes.
 fn ids(privileges: &[Privilege]) -> String {
     let ids = privileges.iter().map(|privilege| privilege.id).filter(|id| !id.starts_with("System."));
     ids.collect::<Vec<_>>().join(" ")

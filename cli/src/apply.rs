@@ -169,12 +169,12 @@ async fn served_versions(client: &Client, group: &str) -> Option<String> {
     Some(names.join(", "))
 }
 
-/// The served TanzuKubernetesCluster versions. Other versions go through discovery, which reports that they aren't
+/// The TanzuKubernetesCluster versions that Layercake serves. For other versions, discovery reports that they aren't
 /// served.
 const CLUSTER_VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
 
-/// Returns the resource and scope of a frequently applied kind, to save discovery requests. Returns `None` for other
-/// kinds.
+/// Returns the API resource and scope of a frequently applied kind, to save discovery requests. Returns `None` for
+/// other kinds.
 fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)> {
     let (plural, scope) = match kind {
         "Namespace" => ("namespaces", Scope::Cluster),

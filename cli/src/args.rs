@@ -33,7 +33,6 @@ pub use site::{SimulatedVms, SiteCommand, SiteDiscover, SiteSimulate};
 #[derive(Debug, Parser)]
 #[command(name = "layercake", version, about, max_term_width = 110)]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: CliCommand,
 }
@@ -49,7 +48,7 @@ pub enum CliCommand {
     /// Show why a cluster is not Running: the tree from TanzuKubernetesCluster to vSphere VM, with the blocking cause
     /// on top.
     Describe {
-        /// What to describe.
+        /// The object to describe.
         #[command(subcommand)]
         object: Describe,
     },
@@ -72,13 +71,13 @@ pub enum CliCommand {
     },
     /// Describe a vCenter in a site file, or simulate one.
     Site {
-        /// The action.
+        /// The `site` subcommand.
         #[command(subcommand)]
         command: SiteCommand,
     },
     /// Management clusters on this machine, for those who have no Kubernetes cluster.
     Bootstrap {
-        /// The action.
+        /// The `bootstrap` subcommand.
         #[command(subcommand)]
         command: BootstrapCommand,
     },
@@ -89,8 +88,8 @@ pub enum CliCommand {
     Manifests(Manifests),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
-    /// Apply manifests, and show the progress of their clusters until they run. If the manifests have only clusters, the API server
-    /// checks all of them before the first is applied.
+    /// Apply manifests, and show the progress of their clusters until they run. If the manifests have only clusters,
+    /// the API server checks all of them before the first is applied.
     Apply(Box<Apply>),
     /// Change the number of nodes of a node pool or of the control plane, and show the progress.
     Scale(Box<Scale>),
@@ -104,14 +103,15 @@ pub enum CliCommand {
     Kubeconfig(Kubeconfig),
     /// Write manifests.
     New {
-        /// The kind.
+        /// The kind of object to write.
         #[command(subcommand)]
         command: NewCommand,
     },
-    /// Write a TanzuKubernetesCluster manifest from a cluster configuration file of Tanzu Kubernetes Grid to standard output.
-    /// Standard error shows what became of each variable. Connects to no cluster.
+    /// Write a TanzuKubernetesCluster manifest from a cluster configuration file of Tanzu Kubernetes Grid to standard
+    /// output. Standard error shows the outcome for each variable. Does not connect to a cluster.
     Convert(Convert),
-    /// Show the objects that gcm would create for a TanzuKubernetesCluster, or that it keeps for an existing one. Changes nothing.
+    /// Show the objects that gcm would create for a TanzuKubernetesCluster, or that it keeps for an existing one.
+    /// Changes nothing.
     Render(Render),
     /// Print the versions of this command and of what it installs.
     Version {
@@ -127,7 +127,7 @@ pub enum CliCommand {
     },
     /// Build and import node images.
     Image {
-        /// The action.
+        /// The `image` subcommand.
         #[command(subcommand)]
         command: ImageCommand,
     },
@@ -139,7 +139,7 @@ pub struct Up {
     /// Manifests to apply and follow until every cluster in them is Running; `-` is standard input.
     #[arg(short = 'f', long = "filename", value_name = "MANIFEST")]
     pub manifests: Vec<PathBuf>,
-    /// Then stop the stack.
+    /// Stop the stack afterwards.
     #[arg(long)]
     pub once: bool,
     /// Leave the stack running in the background; `layercake down` stops it.
@@ -216,18 +216,18 @@ impl Wire {
 pub enum SiteNetwork {
     /// NSX: every cluster has a network and a load balancer of its own.
     Nsx,
-    /// Port groups: control plane nodes hold their cluster's address themselves.
+    /// Port groups: control plane nodes announce their cluster's address themselves.
     #[default]
     PortGroups,
 }
 
-/// Whether simulated nodes reach the registries of container images.
+/// The access of simulated nodes to the registries of container images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RegistryAccess {
-    /// They pull public images, such as flannel and kube-vip.
+    /// Nodes can pull public images, such as flannel and kube-vip.
     #[default]
     Reachable,
-    /// They have only the images in their node image.
+    /// Nodes have only the images in their node image.
     Unreachable,
 }
 
@@ -278,14 +278,15 @@ pub struct Doctor {
     /// Skip these checks, by code or by the beginning of a code.
     #[arg(long, value_name = "CODE", value_delimiter = ',')]
     pub skip: Vec<String>,
-    /// Explain a check instead: its causes, an example and commands. Needs no cluster.
+    /// Explain a check instead: its causes, an example and commands. Does not need a cluster.
     #[arg(long, value_name = "CODE", exclusive = true)]
     pub explain: Option<String>,
     /// Fail for these findings, with exit status 1.
     #[arg(long, value_enum, default_value_t)]
     pub fail_on: FailOn,
-    /// Write what was asked of vCenter and answered to a new file. Names, addresses, ids and other texts are replaced, and
-    /// passwords and sessions are left out. The file is for the project's tests: look through it before you share it.
+    /// Write the requests to vCenter and its responses to a new file. Names, addresses, ids and other texts are
+    /// replaced, and passwords and sessions are left out. The file is for the project's tests: look through it before
+    /// you share it.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 }
@@ -367,7 +368,7 @@ pub struct DescribeFlags {
     pub exit_status: bool,
 }
 
-/// Parses `NAME=PATH` and checks that the program is known.
+/// Parses `NAME=PATH` into the name and the path of a program. Fails for an unknown name.
 fn tool(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or_else(|| format!("`{text}` is not NAME=PATH"))?;
     let site = [&sim::tools::VCSIM, &sim::tools::KUBELET].map(|tool| tool.name);

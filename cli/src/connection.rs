@@ -25,7 +25,7 @@ impl ClusterFlags {
     }
 }
 
-/// Connects to the cluster of a kubeconfig file and context, which default to kubectl's choice. Prints the API server's
+/// Connects to the cluster of a kubeconfig file and context. Both default to kubectl's choice. Prints the API server's
 /// warnings.
 ///
 /// # Errors
@@ -96,8 +96,8 @@ pub fn served<K: Clone>(list: kube::Result<ObjectList<K>>) -> kube::Result<Vec<K
     }
 }
 
-/// Returns the error for a command whose kinds the API server doesn't serve. `lack` is the predicate of the message,
-/// such as `does not serve Machine objects`.
+/// Returns the error for a command whose kinds the API server doesn't serve. `lack` completes the sentence "the API
+/// server …", such as `does not serve Machine objects`.
 pub fn not_served(lack: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "the API server {lack}. Install the kinds with layercake init (docs/install.md), or use the kubeconfig of a management cluster"

@@ -72,13 +72,13 @@ fn print_rest(console: &mut File, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a stack on this host has console logs and the cluster may belong to that stack.
+/// Returns true if a stack on this host has console logs, and the cluster of `kubeconfig` may belong to that stack.
 pub fn are_had(kubeconfig: Option<PathBuf>) -> bool {
     stack_folders(kubeconfig).iter().any(|folder| has_consoles(folder))
 }
 
-/// Returns the folders of stacks on this host to which the cluster may belong. A stack's folder contains its
-/// kubeconfig.
+/// Returns the folders of the stacks on this host to which the cluster of `kubeconfig` may belong. A stack's folder
+/// contains its kubeconfig.
 fn stack_folders(kubeconfig: Option<PathBuf>) -> Vec<PathBuf> {
     let files = match kubeconfig {
         Some(file) => vec![file],

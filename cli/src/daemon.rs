@@ -21,9 +21,9 @@ use crate::wait::until;
 const START: Duration = Duration::from_mins(40);
 const LOCK: Duration = Duration::from_secs(2);
 const STOP: Duration = Duration::from_mins(1);
-/// The timeout after SIGKILL. The guard ends the processes that the killed process started.
+/// The timeout for the process to disappear after SIGKILL. The guard then kills the processes that it started.
 const KILL: Duration = Duration::from_secs(10);
-/// The timeout of [`Daemon::ended`], which exceeds the lifetime of any command.
+/// The timeout of [`Daemon::ended`]. Commands don't run that long.
 const YEAR: Duration = Duration::from_hours(24 * 365);
 /// The permissions of the files that describe the process.
 const OWNER_ONLY: u32 = 0o600;
@@ -37,7 +37,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Describes a process that may run. `what` names it in messages.
+    /// Creates a handle for a process, which doesn't have to be running. `what` names the process in messages.
     pub fn new(folder: PathBuf, name: &'static str, what: impl Into<String>) -> Self {
         Self { folder, name, what: what.into() }
     }
@@ -112,7 +112,8 @@ impl Daemon {
         }
     }
 
-    /// Returns the record of the running process, once it has written one.
+    /// Returns the record of the running process, or `None` if the process isn't running or hasn't written a record
+    /// yet.
     pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let Some(holder) = self.holder()? else { return Ok(None) };
         let record = fs::read(self.file("json")).ok();

@@ -1,4 +1,4 @@
-//! The exit statuses of the command. Each tells the caller how to proceed.
+//! The exit statuses of the command. Each status tells the caller how to proceed.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -11,9 +11,9 @@ use crate::output::say;
 pub enum ExitStatus {
     Done = 0,
     Failed = 1,
-    /// The command line or a file is not valid.
+    /// The command line is invalid, or an input file can't be read.
     Usage = 2,
-    /// The input was refused before anything that it names was changed.
+    /// The command refused its input and didn't change anything.
     Refused = 3,
     /// The work didn't finish before the timeout.
     NotYet = 4,

@@ -28,8 +28,8 @@ pub fn create_folder(path: &Path) -> Result<()> {
     created.with_context(|| format!("cannot create {}", path.display()))
 }
 
-/// Creates a temporary file beside `path`, which the caller renames to `path` when it is complete. Only its owner can
-/// read it.
+/// Creates a temporary file beside `path`. The caller renames it to `path` when it is complete. Only its owner can read
+/// it.
 pub fn begin_file(path: &Path, prefix: &str) -> Result<NamedTempFile> {
     let folder = folder_of(path);
     let mut options = tempfile::Builder::new();
@@ -38,7 +38,7 @@ pub fn begin_file(path: &Path, prefix: &str) -> Result<NamedTempFile> {
 }
 
 /// Writes a file that only its owner can read. Replaces an existing file or symlink instead of writing to it, because
-/// that file's owner and readers would see the secret. Writes to devices directly.
+/// the owner and readers of the existing file would see the secret. Writes to devices directly.
 pub fn owner_only(path: &Path, content: &[u8]) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     if is_device(path) {

@@ -96,7 +96,7 @@ pub fn is_cluster(document: &Value) -> bool {
         && document["apiVersion"].as_str().is_some_and(|version| version.starts_with("run.tanzu.vmware.com/"))
 }
 
-/// Objects that a vSphere administrator sets up for a namespace before its clusters are applied.
+/// The objects that a vSphere administrator must set up for a namespace before its clusters are applied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Storage classes to assign to the namespace.
@@ -124,7 +124,8 @@ pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
     needs
 }
 
-/// Returns the items if the value is a list. Accepts other values, because the manifest isn't validated.
+/// Returns the items of a list. For any other value, returns an empty iterator, because the manifest isn't validated
+/// yet.
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }

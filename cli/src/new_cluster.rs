@@ -89,7 +89,7 @@ fn check_name(name: &str) -> Result<()> {
         .error(format!("{name:?} is not a name: names have letters, digits, hyphens and periods")))
 }
 
-/// A chosen object and the reason.
+/// A chosen object, and the reason for the choice.
 #[derive(Debug, PartialEq, Eq)]
 struct Choice {
     name: String,
@@ -149,7 +149,8 @@ fn scalar(text: &str) -> String {
 #[derive(Clone, Debug)]
 struct Class {
     name: String,
-    /// CPUs and memory in MiB. `None` if the class doesn't set them, doesn't exist, or the user may not read it.
+    /// CPUs and memory in MiB. `None` if the class doesn't set them or doesn't exist, or if the user isn't allowed to
+    /// read it.
     size: Option<(i64, i64)>,
 }
 
@@ -231,7 +232,7 @@ fn choose_storage(classes: &[String], wanted: Option<&str>, namespace: &str) -> 
 }
 
 /// Chooses the wanted name, or the only name in `names`. Refuses a wanted name that isn't in `names`. Returns `None` if
-/// another rule has to decide.
+/// there isn't a wanted name and `names` doesn't contain exactly one name.
 fn choose_named(
     what: &str,
     flag: &str,

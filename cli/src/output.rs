@@ -20,7 +20,7 @@ pub fn write_err(text: &str) {
     let _ = stderr.write_all(shown(text).as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Prints a line to standard error over the current line, which may be an echoed `^C`.
+/// Prints a line to standard error in place of the current line, which may be an echoed `^C`.
 pub fn write_over(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let begin = if stderr.is_terminal() { "\r\x1b[K" } else { "" };

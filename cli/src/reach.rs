@@ -1,5 +1,5 @@
-//! Bounds requests to an API server: prints which server a slow command waits for, and fails with the cause after a
-//! timeout.
+//! Limits the duration of API server requests. Prints which server a slow command waits for, and fails with the cause
+//! after a timeout.
 
 use std::fmt;
 use std::path::Path;
@@ -23,7 +23,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// The prefix of contexts that `bootstrap start` writes.
 const BOOTSTRAP_CONTEXT: &str = "layercake-";
 
-/// The API server of a client, with the data for messages. As a client layer, it limits the duration of requests.
+/// The API server of a client, with the data for messages. As a layer of the client, it limits the duration of
+/// requests.
 #[derive(Clone, Debug)]
 pub struct Server(Arc<Known>);
 
@@ -35,7 +36,7 @@ struct Known {
     bootstrap: Option<String>,
     /// True if the missing response has been reported.
     mentioned: AtomicBool,
-    /// [`SILENCE`] and [`LIMIT`], or shorter durations in tests.
+    /// The values of [`SILENCE`] and [`LIMIT`]. Tests set shorter durations.
     limits: (Duration, Duration),
 }
 

@@ -34,7 +34,7 @@ pub struct Memory {
     pub vmop: u64,
 }
 
-/// The data for using a stack, also from a process that doesn't run it.
+/// The data that a program needs to use a running stack, even if another process runs the stack.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Session {
     /// The ID of the process that runs the stack.
@@ -63,12 +63,13 @@ impl Session {
         Ok(ControlApi::new(&self.vcenter.control, &token))
     }
 
-    /// Returns the placement for VMs in namespaces.
+    /// Returns the resource pool and the folder for VMs in namespaces.
     pub fn placement(&self) -> Placement {
         Placement { resource_pool: self.vcenter.resource_pool.clone(), folder: self.vcenter.folder.clone() }
     }
 
-    /// Returns lines for a shell to source. The lines read the password from its file.
+    /// Returns shell commands that set environment variables for kubectl and govc. They read the password from its
+    /// file.
     pub fn exports(&self) -> String {
         let VcenterEndpoint { username, password_file, ca_file, .. } = &self.vcenter;
         format!(

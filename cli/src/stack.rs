@@ -32,7 +32,7 @@ pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
 /// The VM operator flag that redirects probes from the addresses that simulated guests report to loopback addresses,
 /// where the guests listen.
 pub const SIMULATED_ADDRESSES: &str = "--probe-address-map=10.0.0.0/8=127.0.0.0/8";
-/// The pool for control plane addresses on sites without a load balancer. config/capw names it.
+/// The name of the pool for control plane addresses on sites without a load balancer, as in config/capw.
 const ENDPOINT_POOL: &str = "control-planes";
 const RELEASES: Duration = Duration::from_mins(1);
 
@@ -135,8 +135,8 @@ impl Stack {
         Self::start_unless(options, never).await?.context("the start was cancelled")
     }
 
-    /// Starts a stack like [`Self::start`], or returns `None` if `given_up` resolves first. Then, as after an error,
-    /// the parts that have started are cleaned up.
+    /// Starts a stack like [`Self::start`]. If `given_up` resolves first, returns `None`. In this case, as after an
+    /// error, the parts that have already started are cleaned up.
     pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
         let mut given_up = std::pin::pin!(given_up);
         let tools = tokio::select! {
@@ -162,7 +162,7 @@ impl Stack {
         }
     }
 
-    /// Returns the data for the stack's users.
+    /// Returns the data that clients need to use the stack.
     pub fn session(&self) -> Session {
         Session {
             pid: std::process::id(),
@@ -183,12 +183,12 @@ impl Stack {
         &self.site
     }
 
-    /// Returns the ID and the folder that all processes of the stack share.
+    /// Returns the stack's ID and folder, which all its processes share.
     pub fn marked(&self) -> &Arc<plane::Stack> {
         self.plane.stack()
     }
 
-    /// Returns a controller in [`PROGRAMS`] by name.
+    /// Returns the controller with this name, or `None` if the name isn't in [`PROGRAMS`].
     pub fn program(&self, name: &str) -> Option<&Running> {
         self.programs.get(name)
     }
@@ -213,7 +213,7 @@ impl Stack {
 
 type Parts = (Plane, Site, BTreeMap<&'static str, Running>);
 
-/// Starts the parts of a stack, each as soon as the parts that it requires are ready.
+/// Starts the parts of a stack. Each part starts as soon as the parts that it requires are ready.
 async fn start_components(options: &Options, tools: &Tools, stack: &Arc<plane::Stack>) -> Result<Parts> {
     let (plane, site) = tokio::try_join!(
         async {
@@ -279,7 +279,8 @@ async fn apply_endpoint_pool(client: &Client, site: &Site) -> Result<()> {
     apply(client, &pool).await
 }
 
-/// Lets the guard end the remaining processes, and waits for the guard. `folder` is only used in an error message.
+/// Makes the guard kill the remaining processes, and waits for the guard. `folder` is the stack's folder in an error
+/// message.
 pub async fn clean_up(guard: Guard, folder: &std::path::Path) {
     match tokio::task::spawn_blocking(move || guard.finish()).await {
         Ok(Ok(())) => {}

@@ -24,7 +24,8 @@ pub struct Target {
 }
 
 impl TargetFlags {
-    /// Runs `work` on the target that the flags select. A stopped bootstrap cluster runs until `work` returns.
+    /// Runs `work` on the target that the flags select. If the target is a stopped bootstrap cluster, starts it until
+    /// `work` returns.
     ///
     /// # Errors
     /// Returns the errors of `work`, and the errors described for [`client`](crate::connection::client).
@@ -82,7 +83,7 @@ impl Target {
         }
     }
 
-    /// Returns the bootstrap cluster if this command or an earlier command started it only temporarily.
+    /// Returns the bootstrap cluster if a command started it temporarily. Returns `None` for other targets.
     pub fn transient(&self) -> Option<&Opened> {
         self.bootstrap.as_ref().filter(|opened| opened.is_transient())
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Polls `is_so` every 100 ms until it returns true or an error. The timeout error names `what`.
+/// Polls `is_so` every 100 ms until it returns true or an error. After the timeout, returns an error that names `what`.
 pub(crate) async fn until(
     what: &str,
     limit: Duration,

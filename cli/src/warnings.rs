@@ -1,4 +1,4 @@
-//! Shows the API server's warnings about a command's writes.
+//! Shows the warnings in the API server's responses to a command's writes.
 //!
 //! client-go prints such warnings. [`kube::Client`] drops them, so a layer around the client reads the header.
 
@@ -34,8 +34,8 @@ impl Warnings {
     }
 }
 
-/// Returns the message in an API server's `Warning` header, which is `299 - "text"`. Headers from proxies have other
-/// codes.
+/// Returns the message in an API server's `Warning` header, which has the form `299 - "text"`. Returns `None` for other
+/// headers, such as those from proxies.
 fn text(header: &str) -> Option<String> {
     let quoted = header.trim().strip_prefix("299 ")?.split_once(' ')?.1.trim_start().strip_prefix('"')?;
     let mut text = String::new();
@@ -78,7 +78,8 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        // Warnings on reads concern objects that others wrote. A refusal contains its reason in the response.
+        // Warnings on reads concern objects that others wrote. If the API server refuses a request, the response
+        // contains the reason.
         let writes = request.method() != Method::GET;
         let warnings = self.warnings.clone();
         let answered = self.inner.call(request);

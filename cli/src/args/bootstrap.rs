@@ -10,8 +10,8 @@ use super::shared::Output;
 /// Commands for bootstrap clusters.
 #[derive(Clone, Debug, Subcommand)]
 pub enum BootstrapCommand {
-    /// Start a bootstrap cluster: a management cluster on this machine, without containers, whose objects are kept in a folder. Run it
-    /// again after an interruption.
+    /// Start a bootstrap cluster: a management cluster on this machine, without containers, whose objects are kept in a
+    /// folder. Run it again after an interruption.
     Start(BootstrapStart),
     /// Stop a bootstrap cluster. Its VMs continue to run, but are not repaired.
     Stop {
@@ -26,13 +26,13 @@ pub enum BootstrapCommand {
         #[arg(long)]
         orphan: bool,
     },
-    /// List the bootstrap clusters of this machine. Of one that is stopped, the last known state is shown.
+    /// List the bootstrap clusters of this machine. For a stopped one, shows the last known state.
     List {
         /// The output format.
         #[arg(short, long, value_enum)]
         output: Option<Output>,
     },
-    /// Be a bootstrap cluster.
+    /// Run as the process of a bootstrap cluster.
     #[command(hide = true)]
     Serve {
         /// The name of the bootstrap cluster.
@@ -48,8 +48,8 @@ pub enum BootstrapCommand {
 pub struct BootstrapStart {
     /// The name of the bootstrap cluster.
     pub name: String,
-    /// A site file, as `site discover` or `site simulate` writes it. Required the first time. Can be repeated: the files are one.
-    /// Without it, `--password-file` replaces the stored password, and `--user` the stored user.
+    /// A site file, as `site discover` or `site simulate` writes it. Required the first time. Can be repeated: the
+    /// files are combined. Without it, `--password-file` replaces the stored password, and `--user` the stored user.
     #[arg(short, long, value_name = "SITE")]
     pub filename: Vec<PathBuf>,
     /// The vCenter user of the VM operator.

@@ -17,16 +17,17 @@ pub struct Apply {
     /// The TanzuKubernetesRelease of the clusters, or the beginning of its name, instead of the release in the manifests.
     #[arg(long, value_name = "NAME")]
     pub release: Option<String>,
-    /// Only check the manifests: `client` as `lint` does, `server` by the API server, which shows the nodes that a change replaces.
+    /// Only check the manifests: `client` as `lint` does, `server` by the API server, which shows the nodes that a
+    /// change replaces.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "server")]
     pub dry_run: Option<DryRun>,
-    /// The change.
+    /// The flags for conflicts, waiting and output.
     #[command(flatten)]
     pub change: ChangeFlags,
     /// The management cluster.
     #[command(flatten)]
     pub target: TargetFlags,
-    /// The site file of the bootstrap cluster. Required the first time. Can be repeated: the files are one.
+    /// The site file of the bootstrap cluster. Required the first time. Can be repeated: the files are combined.
     #[arg(long, value_name = "SITE", requires = "bootstrap")]
     pub site: Vec<PathBuf>,
     /// The vCenter user of the VM operator.
@@ -51,19 +52,20 @@ pub struct Render {
 /// The checker of manifests in a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {
-    /// This command.
+    /// This command, as `layercake lint` does.
     Client,
-    /// The API server with its admission.
+    /// The API server, with its admission control.
     Server,
 }
 
 /// Flags of commands that change clusters.
 #[derive(Clone, Debug, Args)]
 pub struct ChangeFlags {
-    /// Also change fields that another manager has set, such as a GitOps tool. Without this flag, they are named and nothing is changed.
+    /// Also change fields that another manager has set, such as a GitOps tool. Without this flag, they are named and
+    /// nothing is changed.
     #[arg(long)]
     pub force_conflicts: bool,
-    /// Waiting.
+    /// The flags for waiting.
     #[command(flatten)]
     pub wait: WaitFlags,
     /// The format of a report on standard output at the end.
@@ -77,7 +79,7 @@ pub struct CheckedChangeFlags {
     /// Only let the API server check the change, and show the nodes that it replaces.
     #[arg(long)]
     pub dry_run: bool,
-    /// The change.
+    /// The flags for conflicts, waiting and output.
     #[command(flatten)]
     pub change: ChangeFlags,
     /// The management cluster.
@@ -110,7 +112,7 @@ pub struct Scale {
     /// Scale the control plane instead of a node pool.
     #[arg(long, conflicts_with = "pool")]
     pub control_plane: bool,
-    /// The change.
+    /// The flags for the change, including the dry run.
     #[command(flatten)]
     pub change: CheckedChangeFlags,
 }
@@ -126,7 +128,7 @@ pub struct Upgrade {
     /// Let the control plane take one minor release after the other if the release is several minor releases ahead.
     #[arg(long)]
     pub in_steps: bool,
-    /// The change.
+    /// The flags for the change, including the dry run.
     #[command(flatten)]
     pub change: CheckedChangeFlags,
 }
@@ -139,7 +141,7 @@ pub struct Delete {
     /// List the Machines and VMs that would be deleted, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Waiting.
+    /// The flags for waiting.
     #[command(flatten)]
     pub wait: WaitFlags,
     /// The management cluster.

@@ -4,7 +4,7 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// Example command lines, by command. Stories run each of them with other names.
+/// Example command lines, by command. The tests in `test/stories` run each of them with other names.
 pub const ALL: &[(&str, &[&str])] = &[
     ("up", &["layercake up -f examples/test-cluster.yaml", "layercake up --detach"]),
     ("down", &["layercake down"]),

@@ -11,9 +11,9 @@ use super::shared::{OperatorFlags, Output, duration};
 /// Commands for node images.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
-    /// Build a node image from Debian's packages and Go modules: an OVA for vSphere, the same disk for QEMU, and a
-    /// list of the contents. Requires apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk space.
-    /// Requires no hypervisor and no registry.
+    /// Build a node image from Debian's packages and Go modules: an OVA for vSphere, the same disk for QEMU, and a list
+    /// of the contents. Requires apt, dpkg, unshare and Go, root or user namespaces, and 8 GB of disk space. Does not
+    /// require a hypervisor or a registry.
     Build(ImageBuild),
     /// Import an OVA into a content library of the vCenter that the VM operator is configured with. The VM operator then
     /// reads its libraries. Importing the same OVA again has no effect; an interrupted import is continued. After Ctrl-C,
@@ -69,8 +69,8 @@ pub struct ImageBuild {
     /// Use the packages in the lock file of an earlier build, to build the same image again.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
-    /// Container images for nodes, in addition to Kubernetes' own: `management` for the Cluster API images that a management cluster
-    /// needs, or an archive such as release/build-images writes. The flag can be repeated.
+    /// Container images for nodes, in addition to Kubernetes' own: `management` for the Cluster API images that a
+    /// management cluster needs, or an archive such as release/build-images writes. The flag can be repeated.
     #[arg(long, value_name = "management|ARCHIVE")]
     pub preload: Vec<Preload>,
 }

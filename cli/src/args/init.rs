@@ -12,10 +12,10 @@ use super::shared::{ClusterFlags, SiteNetworkProvider, duration};
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Init {
-    /// Another action.
+    /// A subcommand that runs instead of the installation.
     #[command(subcommand)]
     pub command: Option<InitCommand>,
-    /// A site file to check and apply, as `site discover` writes it. Can be repeated: the files are one.
+    /// A site file to check and apply, as `site discover` writes it. Can be repeated: the files are combined.
     #[arg(short, long, value_name = "SITE")]
     pub filename: Vec<PathBuf>,
     /// The vCenter user of the VM operator.

@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 /// The providers of networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SiteNetworkProvider {
-    /// None: nodes are on a port group.
+    /// Port groups, without a network provider.
     #[default]
     PortGroups,
     /// net-operator.

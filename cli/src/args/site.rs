@@ -16,12 +16,12 @@ pub enum SiteCommand {
     /// Write the site file of a vCenter to standard output: the provider configuration, the addresses of control planes
     /// and a namespace, as manifests without secrets. Standard error shows what was chosen and why. Changes nothing.
     Discover(Box<SiteDiscover>),
-    /// Start a simulated vSphere in the background, and write its site file to standard output. Standard error shows its password file.
-    /// If it runs already, only writes the site file.
+    /// Start a simulated vSphere in the background, and write its site file to standard output. Standard error shows
+    /// its password file. If it is already running, only writes the site file.
     Simulate(SiteSimulate),
     /// Stop the simulated vSphere. Its VMs are gone then.
     Stop,
-    /// Be the simulated vSphere.
+    /// Run the simulated vSphere in this process.
     #[command(hide = true)]
     Serve(SiteSimulate),
 }
@@ -58,7 +58,7 @@ pub struct SimulatedVms {
 /// Flags of `site discover`.
 #[derive(Clone, Debug, Args)]
 pub struct SiteDiscover {
-    /// The FQDN or IP address of vCenter, as the VM operator is to use it.
+    /// The FQDN or IP address of vCenter, as the VM operator should use it.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub vcenter: String,
     /// The vCenter user that reads the inventory.

@@ -41,8 +41,8 @@ pub async fn remove(name: &str, orphan: bool) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a bootstrap cluster that is stopped, was created by a command with `--bootstrap`, and was empty when it
-/// stopped.
+/// Deletes a bootstrap cluster if a command with `--bootstrap` created it, it is stopped, and it has neither clusters
+/// nor VMs.
 pub async fn delete_if_empty(name: &str) -> Result<()> {
     let folder = Folder::of(name)?;
     let for_command = folder.settings()?.is_some_and(|settings| settings.for_command);
@@ -66,8 +66,8 @@ pub async fn delete(folder: &Folder) -> Result<()> {
     Ok(())
 }
 
-/// Returns the namespace and name of each VM in a bootstrap cluster. If there aren't any, destroys the cluster's golden
-/// templates, because their owner can't be found after the cluster is deleted.
+/// Returns the namespace and name of each VM in a bootstrap cluster. If there aren't any VMs, destroys the cluster's
+/// golden templates, because their owner can't be found after the cluster is deleted.
 async fn empty(name: &str, client: &Client) -> Result<Vec<(String, String)>> {
     let vms = summary::vms(client).await?;
     if !vms.is_empty() {

@@ -14,10 +14,10 @@ use crate::bootstrap_state::record::Record;
 use crate::interrupts::Interrupts;
 use crate::stack::{PROGRAMS, SIMULATED_ADDRESSES, clean_up, ensure_programs};
 
-/// The interval between checks for a configured site.
+/// The interval at which the process checks if a site has been configured.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The interval between checks for processes that end repeatedly.
+/// The interval between checks for processes that keep exiting.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// The timeout for saving the summary during shutdown.
 const KEEP: Duration = Duration::from_secs(10);

@@ -29,12 +29,12 @@ use crate::output::{say, write_err};
 use crate::site;
 use crate::stack::ensure_programs;
 
-/// The timeout for the process to start. The process may still be building the programs after a command was
-/// interrupted.
+/// The timeout for the process to start. The process might first have to build programs, if an interrupted command
+/// didn't finish that.
 const START: Duration = Duration::from_mins(40);
 /// The timeout for the programs to become ready and serve their webhooks.
 const WITHIN: Duration = Duration::from_mins(2);
-/// The timeout for the VM operator to read a library.
+/// The timeout for the VM operator to read a content library.
 const IMAGES: Duration = Duration::from_mins(1);
 /// The interval between checks for the images.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -88,11 +88,12 @@ async fn replace_credentials(client: &Client, flags: &CredentialFlags) -> Result
     Writer::quiet(client, WITHIN).apply_configuration(&site.file, site.credentials.as_ref()).await
 }
 
-/// Opens a bootstrap cluster for one command. Starts it if it is stopped, and creates it if a site file is given.
+/// Opens a bootstrap cluster for one command. Starts it if it is stopped, or creates it if it doesn't exist and a site
+/// file is given.
 ///
 /// # Errors
-/// If the bootstrap cluster doesn't exist or can't be started, or if the VM operator can't use vCenter. In the last
-/// case, stops the bootstrap cluster again if a command started it.
+/// Returns an error if the bootstrap cluster doesn't exist or can't be started, or if the VM operator can't use
+/// vCenter. In the last case, stops the bootstrap cluster again if this command started it.
 pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
     let folder = Folder::of(name)?;
     folder.check()?;
@@ -136,7 +137,7 @@ impl Opened {
     /// Stops the bootstrap cluster if a command started it.
     ///
     /// # Errors
-    /// If the bootstrap cluster doesn't stop.
+    /// Returns an error if the bootstrap cluster doesn't stop.
     pub async fn close(&self) -> Result<()> {
         if !self.is_transient {
             return Ok(());
@@ -282,7 +283,7 @@ async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the process's record satisfies `is_so`. Fails after `limit`, or if the process ends.
+/// Waits until `is_so` returns true for the process's record. Fails after `limit`, or if the process ends.
 async fn wait_for(folder: &Folder, limit: Duration, is_so: impl Fn(&Record) -> bool) -> Result<Record> {
     let daemon = folder.daemon();
     let mut found = None;

@@ -1,5 +1,5 @@
-//! Summaries of bootstrap clusters: the list, and certificate expiry, because certificates aren't renewed while a
-//! bootstrap cluster is stopped.
+//! Lists bootstrap clusters, and warns about certificates that expire. Certificates aren't renewed while a bootstrap
+//! cluster is stopped, so a summary with their expiry is saved when it stops.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
 
 const FILE: &str = "summary.json";
-/// The number of days before certificate expiry when Cluster API replaces control plane nodes.
+/// Cluster API replaces a control plane node this number of days before its certificates expire.
 const RENEWED_BEFORE: i64 = 90;
 
 /// The last known state of a bootstrap cluster.
@@ -46,7 +46,7 @@ struct Known {
 
 impl Known {
     /// Returns the number of days until the first certificate expires, rounded toward zero. It is negative from one day
-    /// after the expiry on.
+    /// after the expiry on. Returns `None` if the expiry isn't known.
     fn days(&self, now: Timestamp) -> Option<i64> {
         let until = self.certificates_until.as_ref()?.parse::<Timestamp>().ok()?;
         Some((until.duration_since(now).as_hours()) / 24)
@@ -122,7 +122,8 @@ fn warning(cluster: &Known, now: Timestamp) -> Option<String> {
     }
 }
 
-/// Prints when the clusters' certificates expire, because nodes aren't repaired while the bootstrap cluster is stopped.
+/// Prints when the clusters' certificates expire, because certificates aren't renewed while the bootstrap cluster is
+/// stopped.
 pub fn say_certificates(folder: &Folder) -> Result<()> {
     let summary: Summary = folder.read(FILE)?.unwrap_or_default();
     for Known { namespace, name, certificates_until, .. } in &summary.clusters {

@@ -79,10 +79,10 @@ impl Settings {
 }
 
 impl Folder {
-    /// Returns the folder of the bootstrap cluster with this name. The folder may not exist.
+    /// Returns the folder of the bootstrap cluster with this name. The folder doesn't have to exist.
     ///
     /// # Errors
-    /// If the name is invalid.
+    /// Returns an error if the name is invalid.
     pub fn of(name: &str) -> Result<Self> {
         check_name(name)?;
         Ok(Self { name: name.to_owned(), path: parent()?.join(name) })
@@ -91,7 +91,7 @@ impl Folder {
     /// Returns all folders on this machine, sorted by name.
     ///
     /// # Errors
-    /// If the folders can't be listed.
+    /// Returns an error if the folders can't be listed.
     pub fn all() -> Result<Vec<Self>> {
         let parent = parent()?;
         let entries = match fs::read_dir(&parent) {
@@ -121,7 +121,7 @@ impl Folder {
     /// closed.
     ///
     /// # Errors
-    /// If another command holds the lock, or if the lock file can't be opened.
+    /// Returns an error if another command holds the lock, or if the lock file can't be opened.
     pub fn lock(&self) -> Result<File> {
         create_folder(&self.path)?;
         let path = self.path.join("command.lock");
@@ -149,7 +149,7 @@ impl Folder {
     /// Rejects a folder from a later program version, or a copy whose original still exists on this machine.
     ///
     /// # Errors
-    /// If the folder is rejected, or if its recorded version or location can't be read.
+    /// Returns an error if the folder is rejected, or if its recorded version or location can't be read.
     pub fn check(&self) -> Result<()> {
         if let Some(writer) = self.read::<Writer>("version")? {
             check_version(&self.name, &writer, &Writer::this())?;
@@ -173,7 +173,7 @@ impl Folder {
     /// Returns true if the folder comes from another machine, where the original may be running.
     ///
     /// # Errors
-    /// If the recorded location can't be read.
+    /// Returns an error if the recorded location can't be read.
     pub fn is_from_elsewhere(&self) -> Result<bool> {
         let place = self.read::<Place>("place")?;
         Ok(place.is_some_and(|place| place.machine != Place::of(&self.path).machine))
@@ -182,7 +182,7 @@ impl Folder {
     /// Records this program as the last writer, and the current location.
     ///
     /// # Errors
-    /// If the folder must not be used or can't be written to.
+    /// Returns an error if the folder must not be used or can't be written to.
     pub fn claim(&self) -> Result<()> {
         self.check()?;
         self.write("version", &Writer::this())?;
@@ -192,7 +192,7 @@ impl Folder {
     /// Returns the settings if the site was configured.
     ///
     /// # Errors
-    /// If the settings can't be read.
+    /// Returns an error if the settings can't be read.
     pub fn settings(&self) -> Result<Option<Settings>> {
         self.read("settings")
     }
@@ -200,7 +200,7 @@ impl Folder {
     /// Saves the settings.
     ///
     /// # Errors
-    /// If the settings can't be written.
+    /// Returns an error if the settings can't be written.
     pub fn keep_settings(&self, settings: &Settings) -> Result<()> {
         self.write("settings", settings)
     }
@@ -208,7 +208,7 @@ impl Folder {
     /// Reads and parses a file in the folder, or returns `None` if it doesn't exist.
     ///
     /// # Errors
-    /// If the file can't be read or parsed.
+    /// Returns an error if the file can't be read or parsed.
     pub fn read<T: DeserializeOwned>(&self, file: &str) -> Result<Option<T>> {
         let path = self.path.join(file);
         let text = match fs::read(&path) {
@@ -222,7 +222,7 @@ impl Folder {
     /// Writes a file in the folder atomically.
     ///
     /// # Errors
-    /// If the file can't be written.
+    /// Returns an error if the file can't be written.
     pub fn write(&self, file: &str, content: &impl Serialize) -> Result<()> {
         Ok(write_private(&self.path.join(file), &serde_json::to_vec_pretty(content)?)?)
     }
@@ -230,7 +230,7 @@ impl Folder {
     /// Deletes the folder, if it exists.
     ///
     /// # Errors
-    /// If the folder or something in it can't be deleted.
+    /// Returns an error if the folder or something in it can't be deleted.
     pub fn delete(&self) -> Result<()> {
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {

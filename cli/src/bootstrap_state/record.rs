@@ -16,7 +16,7 @@ pub struct Record {
     pub ready: bool,
     /// True if a command started the bootstrap cluster and will stop it.
     pub transient: bool,
-    /// The processes that end repeatedly.
+    /// The processes that keep exiting.
     #[serde(default)]
     pub endings: Vec<Ending>,
 }

@@ -1,4 +1,4 @@
-//! Explains why a bootstrap cluster doesn't respond: it is stopped, its disk is full, or its processes end repeatedly.
+//! Explains why a bootstrap cluster doesn't respond: it is stopped, its disk is full, or its processes keep exiting.
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ const KNOWN_MIB: u64 = 256;
 /// The free space in MiB below which etcd fails soon.
 const LOW_MIB: u64 = 16;
 
-/// Returns the name of the bootstrap cluster whose folder contains the kubeconfig file at `path`.
+/// Returns the name of the bootstrap cluster whose folder contains the kubeconfig file at `path`, or `None` if the file
+/// isn't in such a folder.
 pub fn name_of_kubeconfig(path: &Path) -> Option<String> {
     let name = path.parent()?.file_name()?.to_str()?;
     let folder = Folder::of(name).ok()?;
@@ -79,7 +80,7 @@ fn free_mib(path: &Path) -> Option<u64> {
 /// Fails if the file system is too full to start the bootstrap cluster.
 ///
 /// # Errors
-/// If there is too little free space.
+/// Returns an error if there is too little free space.
 pub fn check_space(folder: &Folder) -> Result<()> {
     let needed = if folder.exists() { KNOWN_MIB } else { NEW_MIB };
     refuse_if_full(folder, free_mib(folder.path()), needed)

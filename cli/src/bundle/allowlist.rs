@@ -83,7 +83,7 @@ pub struct FieldTree {
 }
 
 impl FieldTree {
-    /// Returns the tree below a field or map key.
+    /// Returns the tree below a field or map key, or `None` if nothing below it is listed.
     pub fn below(&self, name: &str) -> Option<&FieldTree> {
         let matches = |key: &str| key.strip_suffix('*').map_or(key == name, |start| name.starts_with(start));
         let key = || self.keys.iter().find(|(key, _)| matches(key)).map(|(_, tree)| tree);
@@ -156,7 +156,7 @@ struct File {
     kinds: Vec<KindRule>,
 }
 
-/// Returns a rule's expanded paths with their treatment.
+/// Returns a rule's paths after brace expansion, each with the treatment of the values at this path.
 fn paths(common: &[String], rule: &KindRule) -> Vec<(String, Treatment)> {
     let taken = common.iter().chain(&rule.take).map(|path| (path, Treatment::Take));
     let hashed = rule.hash.iter().map(|path| (path, Treatment::Hash));
@@ -180,7 +180,7 @@ fn read() -> Result<File> {
     serde_saphyr::from_str(TEXT).context("allowlist.yaml")
 }
 
-/// Returns a kind's expanded paths, for tests.
+/// Returns a kind's paths after brace expansion, for tests.
 #[cfg(test)]
 pub fn listed_paths(kind: &str) -> Vec<(String, Treatment)> {
     let file = read().unwrap();

@@ -26,7 +26,7 @@ pub struct Entry {
     pub scrubbed: Counts,
 }
 
-/// A bundle in progress.
+/// A bundle that is being written.
 pub struct Archive<W: Write> {
     tar: Builder<GzEncoder<Sink<W>>>,
     made_at: u64,

@@ -1,4 +1,5 @@
-//! `contents.txt`: lists the files in a bundle, the removals, and the missing parts with reasons. Pure.
+//! `contents.txt`: lists the files in a bundle, the removals, and the missing parts with reasons. This module doesn't
+//! perform I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -41,7 +42,7 @@ impl Contents {
         self.miss(what, namespace, &Unread::Failed(format!("{error:#}")));
     }
 
-    /// Records that something was truncated.
+    /// Records that the part `what` of the bundle was truncated.
     pub fn shorten(&mut self, what: &str) {
         self.shortened.push(what.to_owned());
     }

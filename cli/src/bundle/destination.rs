@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use crate::files::begin_file;
 
-/// The bundle's output.
+/// The output of the bundle: a file or standard output.
 pub enum Destination {
     /// A temporary file in the folder of the final path. Only its owner can read it. It is renamed when the bundle is
     /// complete.

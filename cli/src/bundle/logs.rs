@@ -105,7 +105,7 @@ impl<W: Write> Parts<'_, W> {
 }
 
 /// Returns the last whole lines of a log, and the number of bytes before them. `is_cut` means that `log` may begin in
-/// the middle of a line. Truncated lines are dropped because the scrubber may not recognize a secret in them.
+/// the middle of a line. Truncated lines are dropped, because the scrubber might not recognize a secret in them.
 fn whole_lines(log: &str, is_cut: bool) -> (&str, usize) {
     let from = log.ceil_char_boundary(log.len().saturating_sub(MAX_LOG));
     let from =
@@ -133,8 +133,8 @@ fn read_end(path: &Path) -> Result<(String, u64)> {
     Ok((String::from_utf8_lossy(&bytes[..end]).into_owned(), skipped))
 }
 
-/// Returns the log folder beside an embedded control plane's kubeconfig file (default: `KUBECONFIG`), if it contains
-/// the API server's log.
+/// Returns the log folder beside an embedded control plane's kubeconfig file (default: `KUBECONFIG`). Returns `None` if
+/// the folder doesn't contain the API server's log.
 fn log_folder(kubeconfig: Option<&Path>) -> Option<PathBuf> {
     let path =
         kubeconfig.map(Path::to_owned).or_else(|| std::env::var_os("KUBECONFIG").map(PathBuf::from))?;

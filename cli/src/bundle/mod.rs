@@ -86,13 +86,13 @@ struct Options {
     doctor: Option<Command>,
 }
 
-/// The results of [`collect`] that are written and printed last.
+/// The results of [`collect`]: the text of `contents.txt`, and the parts that are missing from the bundle.
 struct Collected {
     page: Scrubbed,
     missed: Vec<String>,
 }
 
-/// Writes all files except `contents.txt`. Returns the text of `contents.txt` and the parts that are missing.
+/// Writes all files except `contents.txt`, whose text it returns.
 async fn collect<W: Write>(
     client: Client,
     options: Options,
@@ -166,7 +166,8 @@ async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> 
     Ok(Scope::Only(named))
 }
 
-/// Returns the `layercake doctor` command. It runs as a separate process, so that a hang only costs its report.
+/// Returns the `layercake doctor` command. It runs as a separate process, so that only its report is missing from the
+/// bundle if it hangs.
 fn doctor(args: &Bundle) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.arg("doctor").stdin(Stdio::null()).kill_on_drop(true);

@@ -18,7 +18,7 @@ const CLUSTER: &str = "TanzuKubernetesCluster";
 /// The row limit for an event table.
 const MAX_EVENTS: usize = 20_000;
 
-/// Event rows by namespace: the last time the event happened, and its text.
+/// The events by namespace. Each row contains the last time the event happened, and the event's text.
 type Events = BTreeMap<String, Vec<[String; 2]>>;
 
 impl<W: Write> Parts<'_, W> {

@@ -1,4 +1,4 @@
-//! Removes secrets from messages, events, logs and objects. Pure.
+//! Removes secrets from messages, events, logs and objects. This module doesn't perform I/O.
 //!
 //! The scrubber searches for known Secret values and for text that looks like a secret. A bundle only accepts
 //! [`Scrubbed`] text, which only this file creates.
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::secret_values::SecretValues;
 use super::shapes::{Counts, SECRET_VALUE, Shapes, marker};
 
-/// The length in bytes below which a value is only removed if it matches a whole word. A short value may also be part
-/// of an ordinary word.
+/// The length in bytes below which a value is removed only where it is a whole word, because a short value can also be
+/// a part of ordinary words.
 const WORD_BELOW: usize = 12;
 
 /// Text without secrets.

@@ -1,4 +1,4 @@
-//! Collects the strings to search for from Secret values. Pure.
+//! Derives the strings that the scrubber searches for from the values of Secrets. This module doesn't perform I/O.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,7 +17,7 @@ const MIN_SETTING: usize = 8;
 const MAX_VALUE: usize = 4096;
 /// The maximum total length of all strings, in bytes. All strings are kept in memory.
 const MAX_BYTES: usize = 4 << 20;
-/// Common words that aren't searched for: removing them would only reveal the value.
+/// Common words that aren't searched for, because removing a common word would only reveal that it is the secret.
 const ORDINARY: [&str; 18] = [
     "admin",
     "administrator",
@@ -55,8 +55,8 @@ impl fmt::Debug for SecretValues {
 }
 
 impl SecretValues {
-    /// Adds the strings to search for from a Secret value: the value, its encodings, and for text with several lines or
-    /// JSON also its lines and settings. Values in `public`, such as the namespace, and common words are skipped.
+    /// Adds the strings to search for: the Secret value itself, its encodings, and, for JSON and text with several
+    /// lines, also its lines and settings. Skips values in `public`, such as the namespace, and common words.
     pub fn add(&mut self, value: &[u8], public: &[&str]) {
         let Ok(text) = std::str::from_utf8(value) else {
             self.insert(STANDARD.encode(value));

@@ -1,4 +1,4 @@
-//! Selects an object's listed fields. Pure.
+//! Selects an object's listed fields. This module doesn't perform I/O.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +60,8 @@ fn treat(value: &Value, treatment: Treatment) -> Value {
     }
 }
 
-/// Returns true if a name looks like a schema field. Names with other characters than letters, or with more than 40
-/// letters, may come from users and contain secrets.
+/// Returns true if a name looks like a schema field: at most 40 letters, without other characters. Other names may come
+/// from users and contain secrets.
 fn is_field(name: &str) -> bool {
     name.len() <= 40 && name.chars().all(|c| c.is_ascii_alphabetic())
 }

@@ -1,4 +1,4 @@
-//! Finds secrets by their shape, without knowing the value. Pure.
+//! Finds secrets by their shape, without knowing the value. This module doesn't perform I/O.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub fn marker(kind: &str) -> String {
 /// Names of settings that hold secrets.
 const NAMES: &str = r"pass(?:word|wd|phrase)?|pwd|secret|secret[-_]?key|api[-_]?key|access[-_]?key|client[-_]?secret|private[-_]?key|certificate[-_]?key|(?:[a-z]+[-_])?token|credentials?|client[-_]key[-_]data|user[-_]?data|vendor[-_]?data|session(?:[-_]?(?:id|key|cookie))|vmware[-_]soap[-_]session|vmware[-_]api[-_]session[-_]id|jsessionid|ticket|signature|sig";
 
-/// A secret type and its pattern. The group `keep` remains in the text.
+/// A secret type and its pattern. Text that the capture group `keep` matches stays in the output.
 type Pattern = (&'static str, String);
 
 /// Returns the multi-line patterns, each with a substring that every match contains.
@@ -86,7 +86,8 @@ pub struct Shapes {
     blocks: Vec<(&'static str, &'static str, Regex)>,
     /// The secret type and the pattern.
     lines: Vec<(&'static str, Regex)>,
-    /// The patterns in `lines` as a set. Most lines don't match any, so one scan is enough for them.
+    /// The patterns in `lines` as a set. Most lines don't match any pattern, so a single scan with the set is enough
+    /// for them.
     any: RegexSet,
 }
 
@@ -155,7 +156,7 @@ fn is_harmless(kind: &str, keep: &str, value: &str) -> bool {
         "base64" => {
             !(has(char::is_ascii_uppercase) && has(char::is_ascii_lowercase) && has(char::is_ascii_digit))
         }
-        // Already scrubbed.
+        // The value was scrubbed already.
         _ => value.trim_start_matches(['"', '\'', '\\']).starts_with("[scrubbed"),
     }
 }

@@ -41,7 +41,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns the namespaces to read, or `[None]` for all. Includes [`CONTROLLER_NAMESPACES`] if `programs` is set.
+    /// Returns the namespaces to read, or `[None]` for all namespaces. Includes [`CONTROLLER_NAMESPACES`] if `programs`
+    /// is set.
     pub fn namespaces(&self, programs: bool) -> Vec<Option<String>> {
         match &self.scope {
             Scope::All => vec![None],

@@ -92,7 +92,7 @@ async fn run(
         for ((namespace, name), is_new) in names.iter().zip(is_new) {
             if target.transient().is_some() {
                 // Later, you can only read the kubeconfig by starting the bootstrap cluster again. Also add it for
-                // existing clusters, because an earlier, interrupted command may not have added it.
+                // existing clusters, because an earlier, interrupted command might not have added it.
                 let file = kubeconfig::users_file(None)?;
                 let context = kubeconfig::add_cluster(&target.client, namespace, name, &file).await?;
                 say!("Context {context} is in {}. Use it with: kubectl --context {context}", file.display());
@@ -104,7 +104,7 @@ async fn run(
     Ok(status)
 }
 
-/// Returns the documents with releases spelled as in the live clusters.
+/// Returns the documents with each release spelled as in the live cluster.
 async fn adopt_spellings(target: &Target, documents: &[Value]) -> Vec<Value> {
     let mut documents = documents.to_vec();
     for document in documents.iter_mut().filter(|document| is_cluster(document)) {
@@ -138,7 +138,7 @@ pub(super) fn usage(error: &anyhow::Error) -> anyhow::Error {
     ExitStatus::Usage.error(with_causes(error))
 }
 
-/// Lets the API server check all documents before the first is applied. Returns a status if the command has to end.
+/// Lets the API server check all documents before the first is applied. Returns an exit status if the command must end.
 /// Prints refusals with their locations in the files, if `lint` finds the same errors.
 ///
 /// A document that depends on another, such as an object in a new namespace, can only be checked by applying it. So the
@@ -206,8 +206,8 @@ async fn check_deletion(target: &Target, document: &Value) -> Result<()> {
     }
 }
 
-/// Converts an error after `count` documents were applied. Unless `count` is 0, the new error isn't a refusal, because
-/// objects were changed.
+/// Converts an error that occurred after `count` documents had been applied. Unless `count` is 0, the new error isn't a
+/// refusal, because objects were changed.
 fn after(count: usize, error: anyhow::Error) -> anyhow::Error {
     match count {
         0 => error,
@@ -230,7 +230,7 @@ fn named(document: &Value, target: &Target) -> String {
     }
 }
 
-/// Refuses documents for a namespace other than `wanted`, the namespace in the flag, as kubectl does.
+/// Refuses documents for a namespace other than `wanted`, which the `--namespace` flag names. kubectl does the same.
 fn check_namespaces(documents: &[Value], wanted: Option<&str>) -> Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let named = documents.iter().filter_map(|document| document["metadata"]["namespace"].as_str());

@@ -137,7 +137,7 @@ fn cluster(objects: &Objects) -> Option<&DynamicObject> {
 /// The progress that was last shown for a deletion.
 #[derive(Default)]
 struct Shown {
-    /// The line about the remaining objects, and the time from the start until it was printed.
+    /// The line about the remaining objects, and the time from the start of the deletion until the line was printed.
     left: Option<(String, Duration)>,
     cause: Option<String>,
 }
@@ -174,7 +174,7 @@ fn left(objects: &Objects) -> String {
     }
 }
 
-/// Returns what the deletion waits for, as a noun phrase.
+/// Returns a noun phrase for the object or program that the deletion waits for.
 fn cause(objects: &Objects) -> String {
     let Some(cluster) = cluster(objects) else { return "the API server".to_owned() };
     let kind = cluster.types.as_ref().map_or("cluster", |types| types.kind.as_str());

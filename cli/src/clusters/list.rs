@@ -82,8 +82,9 @@ impl ReadyNodes {
     }
 }
 
-/// Sums the ready nodes in the status of Machine owners. The result is empty if the owners can't be listed. A Cluster's
-/// own status is updated some seconds later, so it would contradict what `apply` has shown.
+/// Sums the ready nodes in the status of Machine owners. The result is empty if the owners can't be listed. The
+/// Cluster's own status isn't used, because it is updated some seconds later and would contradict what `apply` has
+/// shown.
 async fn ready_nodes(client: &Client, kind: KindName<'_>, namespace: Option<&str>) -> ReadyNodes {
     let owners = dynamic_api_in(client, kind, namespace).list(&ListParams::default()).await;
     let mut ready = ReadyNodes::default();
@@ -129,7 +130,7 @@ fn of_tkc(object: &TanzuKubernetesCluster, below: Option<&DynamicObject>) -> Row
     let status = object.status.as_ref();
     let (mut control_plane, mut workers) = below.map(counts_of_cluster).unwrap_or_default();
     control_plane.wanted = topology.control_plane.replicas.unwrap_or(1).into();
-    // An autoscaler sets the size of a pool without replicas.
+    // The size of a pool without replicas isn't known, because an autoscaler sets it.
     if topology.node_pools.iter().all(|pool| pool.replicas.is_some()) {
         workers.wanted = topology.node_pools.iter().filter_map(|pool| pool.replicas).map(i64::from).sum();
     }

@@ -49,7 +49,8 @@ use owners::Field;
 /// The version of the JSON documents. It changes if scripts for the earlier version can't read the new documents.
 const SCHEMA: u32 = 1;
 
-/// Runs `work` and returns its status. If the user interrupts the command, prints `begun`, which says what continues.
+/// Runs `work` and returns its status. If the user interrupts the command, prints `begun`, a sentence about the work
+/// that continues.
 async fn until_interrupted(
     target: &TargetFlags,
     begun: &str,
@@ -102,7 +103,7 @@ fn clusters_in(target: &Target, namespace: &str) -> Api<TanzuKubernetesCluster> 
     Api::namespaced(target.client.clone(), namespace)
 }
 
-/// A cluster of either kind.
+/// A cluster of one of the two kinds.
 enum Found {
     TanzuKubernetesCluster(Box<TanzuKubernetesCluster>),
     /// A Cluster API Cluster without a TanzuKubernetesCluster.

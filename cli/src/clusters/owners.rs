@@ -1,4 +1,4 @@
-//! Finds the tools that have set an object's fields, in its `managedFields`. Pure.
+//! Finds the tools that have set an object's fields, in its `managedFields`. This module doesn't perform I/O.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
@@ -36,7 +36,7 @@ impl Field {
         Self::of_topology(&keys, &format!("nodePools[{pool}].{path}"))
     }
 
-    /// Returns the manager that has set the field. Managers in [`PEOPLE`] are ignored.
+    /// Returns the manager that has set the field, or `None` if there isn't one. Ignores managers in [`PEOPLE`].
     fn owner<'a>(&self, managers: &'a [ManagedFieldsEntry]) -> Option<&'a str> {
         managers.iter().find_map(|entry| {
             let manager = entry.manager.as_deref()?;

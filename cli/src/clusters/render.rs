@@ -17,8 +17,8 @@ use crate::manifest::{self, is_cluster};
 use crate::output::{say, write_err, write_json, write_out};
 use crate::target::Target;
 
-/// The gcm argument to assume if gcm isn't deployed, or if the user can't read its arguments. The argument decides
-/// which program holds the control plane's address.
+/// The gcm argument to assume if gcm isn't deployed, or if the user can't read its arguments. The argument determines
+/// the program that announces the control plane's address.
 const ASSUMED: &str = "--nodes-pull-images";
 
 /// Runs `layercake render`.

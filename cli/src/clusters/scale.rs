@@ -93,7 +93,7 @@ impl Group {
         }))
     }
 
-    /// Returns the nodes' description for users of standalone clusters, which usually have one pool.
+    /// Describes the nodes for users of standalone clusters, which usually have one pool.
     fn nodes(&self) -> &'static str {
         match self {
             Self::ControlPlane => "control plane nodes",

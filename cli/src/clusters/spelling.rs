@@ -1,4 +1,4 @@
-//! Spells the releases in a manifest as the live cluster does. Pure.
+//! Spells the releases in a manifest as in the live cluster. This module doesn't perform I/O.
 //!
 //! Admission replaces the prefix of a release name with the full name, and `layercake upgrade` and kubectl set the same
 //! fields. Server-side apply compares strings, so `v1.34` would conflict with `v1.34.2---vmware.1-vkr.1` from another
@@ -13,11 +13,11 @@ use serde_json::Value;
 /// The JSON pointer to the release name in a manifest.
 const CONTROL_PLANE: &str = "/spec/topology/controlPlane/tkr/reference/name";
 
-/// Replaces each release in `document` that means the current release of `live` with the spelling in the same field of
-/// `live`.
+/// For each release in `document`, takes over the spelling in the same field of `live`, if both mean the current release
+/// of `live`.
 ///
-/// If the version hint means another release, removes the full version that admission has filled in, so that the hint
-/// decides.
+/// If the version hint names another release, removes the full version that admission has filled in, so that the hint
+/// takes effect.
 pub fn adopt_spelling(document: &mut Value, live: &TanzuKubernetesCluster) {
     let Some(version) = current_version(live) else { return };
     let spec = &live.spec;
@@ -51,8 +51,8 @@ fn adopt_text(text: Option<&mut Value>, known: Option<&str>, version: &Version) 
     }
 }
 
-/// Removes the full version if the version hint is the only field in the document that names a release, and that
-/// release isn't `version`.
+/// Removes the full version that admission has filled in if the version hint names a release other than `version`. Does
+/// so only if `document` doesn't name a release in another field.
 fn follow_hint(document: &mut Value, version: &Version) {
     let names_release = document.pointer(CONTROL_PLANE).is_some();
     let distribution = document.pointer_mut("/spec/distribution").and_then(Value::as_object_mut);

@@ -1,4 +1,5 @@
-//! Converts configuration variables to a cluster manifest, and reports the outcome for each variable. Pure.
+//! Converts configuration variables to a cluster manifest, and reports the outcome for each variable. This module
+//! doesn't perform I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,7 +70,7 @@ pub fn convert(
     Ok((manifest, outcomes))
 }
 
-/// Returns a fault for each variable that would become a field but has a redacted value.
+/// Returns a fault for each variable that would become a field but has an encoded value.
 fn secret_fields(variables: &Variables) -> Vec<String> {
     let is_field = |name: &str| matches!(destination(name), Some(VariableDestination::Field(_)));
     let redacted = variables.iter().filter(|(name, value)| value.as_str() == SECRET && is_field(name));
@@ -101,8 +102,8 @@ impl<'a> Source<'a> {
         self.unused.extend(names.iter().map(|name| (*name, reason.to_owned())));
     }
 
-    /// Returns the value of the flag, or the first value among the variables in `names` if the flag isn't set. Leaves
-    /// out the other variables. Adds a fault if the value isn't a name.
+    /// Returns the value of the flag, or of the first variable in `names` with a value if the flag isn't set. Reports
+    /// the remaining variables as left out. Adds a fault if the value isn't a valid name.
     fn choose(&mut self, flag: &str, given: Option<&'a str>, names: &[&'static str]) -> Option<&'a str> {
         let mut chosen = given.map(|value| (flag.to_owned(), value));
         for &name in names {
@@ -152,7 +153,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Returns the node image query for the file's operating system.
+    /// Returns the query for a node image with the file's operating system, or `None` if the file doesn't set one.
     fn os_image(&mut self) -> Option<String> {
         let labels = [("OS_NAME", "os-name"), ("OS_VERSION", "os-version"), ("OS_ARCH", "os-arch")];
         let mut terms = Vec::new();
@@ -206,7 +207,7 @@ impl<'a> Source<'a> {
         release
     }
 
-    /// Returns the VM classes for the control plane and the workers.
+    /// Returns the VM classes for the control plane and for the workers. Adds a fault for a missing class.
     fn vm_classes(&mut self, args: &'a Convert) -> [Option<&'a str>; 2] {
         let names = ["CONTROL_PLANE_VM_CLASS", "WORKER_VM_CLASS"];
         let classes = names.map(|name| self.choose("--vm-class", args.vm_class.as_deref(), &[name]));
@@ -229,7 +230,8 @@ impl<'a> Source<'a> {
         classes
     }
 
-    /// Describes the node size that the file sets for a role: `CONTROL_PLANE` or `WORKER`.
+    /// Describes the node size that the file sets for a role (`CONTROL_PLANE` or `WORKER`), or returns `None` if it
+    /// doesn't set one.
     fn size(&self, role: &str) -> Option<String> {
         let number = |what: &str| {
             let names = [format!("VSPHERE_{role}_{what}"), format!("VSPHERE_{what}")];
@@ -245,7 +247,7 @@ impl<'a> Source<'a> {
         Some(format!("size {:?}", printable(size, SHOWN)))
     }
 
-    /// Returns the storage classes for the control plane and the workers.
+    /// Returns the storage classes for the control plane and for the workers. Adds a fault for a missing class.
     fn storage_classes(&mut self, args: &'a Convert) -> [Option<&'a str>; 2] {
         let names = ["CONTROL_PLANE_STORAGE_CLASS", "WORKER_STORAGE_CLASS"];
         let classes =
@@ -352,7 +354,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// Returns the variable that became a field or one of its parents.
+    /// Returns the name of the variable that set `field` or one of its parents, or `None` if no variable did.
     fn origin(&self, field: &str) -> Option<&str> {
         let at = field.strip_prefix(TRUST).and_then(|rest| rest.strip_prefix('['));
         if let Some((at, _)) = at.and_then(|rest| rest.split_once(']')) {
@@ -379,7 +381,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns the names that don't have a value, joined with `or`.
+/// Returns the names without a value, joined with `or`.
 fn missing(names: &[&str; 2], values: &[Option<&str>; 2]) -> String {
     let without = names.iter().zip(values).filter(|(_, value)| value.is_none());
     without.map(|(name, _)| *name).collect::<Vec<_>>().join(" or ")

@@ -31,7 +31,7 @@ const READ_BYTES: usize = 64 << 20;
 /// The maximum length of a name in the report, in characters.
 const SHOWN: usize = 64;
 
-/// Prints the manifest, and the outcome for each variable on standard error.
+/// Prints the manifest to standard output, and the outcome for each variable to standard error.
 pub fn run(args: &Convert) -> ExitStatus {
     match read(&args.config).and_then(|text| compose(&text, args)) {
         Ok((manifest, report)) => {

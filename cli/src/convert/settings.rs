@@ -1,4 +1,4 @@
-//! Converts the settings for network, proxy, trusted CAs and storage. Pure.
+//! Converts the settings for network, proxy, trusted CAs and storage. This module doesn't perform I/O.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::cluster::{Source, list};
 
 /// The proxy variables.
 const PROXY: [&str; 3] = ["TKG_HTTP_PROXY", "TKG_HTTPS_PROXY", "TKG_NO_PROXY"];
-/// The CAs that nodes trust: the variable, and the file name on nodes.
+/// The CAs that nodes trust: the variable with the certificate, and the name of its file on nodes.
 const AUTHORITIES: [(&str, &str); 5] = [
     ("TKG_PROXY_CA_CERT", "proxy"),
     ("TKG_CUSTOM_IMAGE_REPOSITORY_CA_CERTIFICATE", "image-repository"),

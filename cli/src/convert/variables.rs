@@ -1,4 +1,5 @@
-//! The variables in Tanzu Kubernetes Grid cluster configuration files, each with its destination. Pure.
+//! The variables in Tanzu Kubernetes Grid cluster configuration files, each with its destination. This module doesn't
+//! perform I/O.
 //!
 //! The names come from tanzu-framework and from files that users have published.
 
@@ -60,7 +61,7 @@ const NOT_NEEDED: VariableDestination = LeftOut("only the tanzu command line rea
 const NOT_VSPHERE: VariableDestination = LeftOut("clusters run on vSphere only");
 const NO_WINDOWS: VariableDestination = LeftOut("node pools with Windows are not supported");
 
-/// All variables. A trailing `*` matches any suffix. The longest matching name applies.
+/// All variables, each with its destination. A trailing `*` matches any suffix. The longest matching name applies.
 pub const VARIABLES: &[(&str, VariableDestination)] = &[
     // The cluster.
     ("CLUSTER_NAME", Field("metadata.name")),

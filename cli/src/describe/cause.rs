@@ -1,7 +1,9 @@
-//! Finds the object that everything else waits for, among the objects that aren't ready. Pure.
+//! Finds the object that everything else waits for, among the objects that aren't ready. This module doesn't perform
+//! I/O.
 //!
-//! The deepest unready objects are the suspects. The suspect with the gravest cause wins, as ranked by
-//! [`api::conditions::cause`]; ties go to the object that a cluster needs first.
+//! The suspects are unready objects that only have ready objects below them, and objects that report a cause of their
+//! own. The suspect with the gravest cause wins, as ranked by [`api::conditions::cause`]. Among equal causes, the
+//! object that a cluster needs first wins.
 
 use api::conditions::cause::{Cause, gravest, severity};
 use api::conditions::severity::Severity;
@@ -41,8 +43,8 @@ impl Blocking {
 
 /// Returns the first blocking cause, or `None` if the root is ready.
 ///
-/// A paused root is the cause, because objects below it aren't repaired. The same holds for a root whose control plane
-/// can't be remediated.
+/// If the root is paused, the pause is the cause, because objects below it aren't repaired. If the root's control plane
+/// can't be remediated, that is the cause.
 pub fn blocking(namespace: &str, tree: &TreeNode) -> Option<Blocking> {
     if tree.ready == "True" {
         return None;
@@ -105,7 +107,8 @@ fn of_condition(kind: &str, object: String, found: Option<&Value>) -> Suspicion 
     let own = match kind {
         "TanzuKubernetesCluster" => [tkc::INVALID, tkc::RECONCILE_FAILED].contains(&reason.as_str()),
         "WCPCluster" => wcp_cluster::severity(&reason).is_some_and(Severity::is_failing),
-        // The VirtualMachine may be ready although its guest doesn't become a node, so the cause is the WCPMachine's own.
+        // The VirtualMachine may be ready although its guest doesn't become a node, so only the WCPMachine reports this
+        // cause.
         "WCPMachine" => [vmop::BOOTSTRAP_FAILED, vmop::BOOTSTRAP_IN_PROGRESS, vmop::NO_BOOTSTRAP_STATUS]
             .contains(&reason.as_str()),
         _ => false,
@@ -138,7 +141,7 @@ fn of_topology(name: &str, object: &DynamicObject) -> Option<Suspicion> {
     cause.severity.is_failing().then_some(Suspicion { cause, own: true })
 }
 
-/// Returns a cause that only the Machine shows, and not the objects below it.
+/// Returns a cause that the Machine shows but the objects below it don't, or `None` if there isn't one.
 fn of_machine(name: &str, machine: &DynamicObject) -> Option<Suspicion> {
     if machine.metadata.deletion_timestamp.is_some() {
         let deleting = condition(machine, capi::DELETING).filter(|deleting| deleting["status"] == "True")?;
@@ -164,7 +167,8 @@ fn of_machine(name: &str, machine: &DynamicObject) -> Option<Suspicion> {
     Some(Suspicion { cause, own: false })
 }
 
-/// Returns a Machine's internal address, or its first address if none is internal.
+/// Returns a Machine's internal address, or its first address if none is internal. Returns `None` if the Machine
+/// doesn't have an address.
 fn address(machine: &DynamicObject) -> Option<&str> {
     let addresses = machine.data["status"]["addresses"].as_array().map_or(&[][..], Vec::as_slice);
     let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());

@@ -40,11 +40,11 @@ pub(super) enum Lookup {
 /// The control plane kind. No user role includes it, because its objects may contain files with secrets.
 const CONTROL_PLANE: &str = "KubeadmControlPlane";
 
-/// The objects that were read.
+/// The objects that were read, and the kinds that could not be read.
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub objects: Objects,
-    /// The kinds that the user may not read.
+    /// The kinds that the user isn't allowed to read.
     pub unread: Vec<&'static str>,
 }
 
@@ -60,11 +60,11 @@ fn kinds_below(root: Root) -> impl Iterator<Item = (&'static str, &'static str, 
     kinds.map(move |(group, version, kind, found)| (*group, *version, *kind, lookup(kind, *found)))
 }
 
-/// Reads all objects at and below the root `namespace/name` that the user may read.
+/// Reads the root `namespace/name` and all objects below it, except kinds that the user isn't allowed to read.
 ///
 /// # Errors
-/// If the user may not read the root, or if reading another kind fails for a reason other than missing permission or an
-/// unserved kind.
+/// Returns an error if the user isn't allowed to read the root, or if reading another kind fails for a reason other
+/// than missing permission or an unserved kind.
 pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Gathered> {
     let reads = kinds_below(root).map(|(group, version, kind, lookup)| async move {
         let kind_of = GroupVersionKind::gvk(group, version, kind);
@@ -101,7 +101,8 @@ pub async fn objects(client: &Client, root: Root, namespace: &str, name: &str) -
     Ok(gathered)
 }
 
-/// Returns a placeholder for a control plane that the user may not read, so that its Machines have a parent.
+/// Returns a placeholder for a control plane that the user isn't allowed to read, so that its Machines have a parent.
+/// Returns `None` if the Cluster doesn't refer to a control plane.
 fn control_plane(cluster: &DynamicObject) -> Option<DynamicObject> {
     let name = cluster.data.pointer("/spec/controlPlaneRef/name")?.as_str()?;
     let object = json!({

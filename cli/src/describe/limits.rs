@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::object::{conditions, text};
 
-/// A missing optional part, from a condition on the TanzuKubernetesCluster.
+/// A missing optional part, as a condition of the TanzuKubernetesCluster reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// The condition type.
@@ -29,7 +29,7 @@ pub fn limits(cluster: &DynamicObject) -> Vec<Limit> {
     all.filter(|limit| tkc::LIMITS.contains(&limit.reason.as_str())).collect()
 }
 
-/// Formats the limits, one per line below a heading. Returns an empty string without limits.
+/// Formats the limits below a heading, one per line. Returns an empty string if there are no limits.
 pub fn print(limits: &[Limit]) -> String {
     let mut out = String::new();
     if !limits.is_empty() {

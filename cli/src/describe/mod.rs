@@ -31,12 +31,13 @@ pub use root::Root;
 pub struct Description {
     /// The object that everything else waits for, or `None` if the root is ready.
     pub blocking: Option<Blocking>,
-    /// The pause that stops all changes and repairs, with the command that ends it.
+    /// The reason for the pause, and the command that ends it. `None` if the cluster isn't paused. A paused cluster
+    /// isn't changed or repaired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
     /// The optional parts that the cluster lacks.
     pub limits: Vec<Limit>,
-    /// The kinds that the user may not read. An object of these kinds may be the cause.
+    /// The kinds that the user isn't allowed to read. An object of one of these kinds may be what blocks the root.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<&'static str>,
     /// The tree, from the root down to the vSphere VMs.
@@ -54,7 +55,7 @@ pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<De
 /// Describes the object `namespace/name`, which has the root's kind, with everything below it.
 ///
 /// # Errors
-/// If the object doesn't exist or can't be read.
+/// Returns an error if the object doesn't exist or can't be read.
 pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Description> {
     let Gathered { objects, unread } = gather::objects(client, root, namespace, name).await?;
     let Some(tree) = tree::tree(root, &objects) else {
@@ -71,7 +72,7 @@ pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: 
 }
 
 impl Description {
-    /// Formats the description as text. `consoles` says whether node consoles can be read here.
+    /// Formats the description as text. `consoles` is true if node consoles can be read on this host.
     pub fn text(&self, consoles: bool) -> String {
         let tree = print::text(self.blocking.as_ref(), &self.tree, Timestamp::now(), None, consoles);
         let unread = match self.unread.as_slice() {

@@ -23,8 +23,8 @@ const OF_BOOT: [&str; 5] = [
     tkc::WAITING_FOR_NODE,
 ];
 
-/// Returns the next command to run, or `None` for a kind with an unknown controller. `consoles` says whether node
-/// consoles can be read here.
+/// Returns the command to run next, or `None` for a kind whose controller isn't known. `consoles` is true if node
+/// consoles can be read on this host.
 pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     let (kind, path) = blocking.object.split_once(' ')?;
     let (namespace, name) = path.split_once('/')?;
@@ -68,7 +68,7 @@ pub fn next(blocking: &Blocking, consoles: bool) -> Option<String> {
     Some(command)
 }
 
-/// Returns a command that shows whether the kind's controller is running.
+/// Returns a command that shows if the kind's controller is running, or `None` if the controller isn't known.
 fn controller(kind: &str) -> Option<String> {
     let namespace = match kind {
         "TanzuKubernetesCluster" => GCM_NAMESPACE,

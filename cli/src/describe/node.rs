@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspicion {
     pub cause: Cause,
-    /// True if the object reports the cause itself, and doesn't just repeat an object below it.
+    /// True if the object reports the cause itself. False if it only repeats the cause of an object below it.
     pub own: bool,
 }
 
@@ -18,13 +18,14 @@ pub struct TreeNode {
     pub kind: String,
     /// The name. All objects in a tree share a namespace.
     pub name: String,
-    /// The status of its Ready or Available condition: `True`, `False` or `Unknown`.
+    /// The status of the object's Ready or Available condition: `True`, `False` or `Unknown`.
     pub ready: String,
-    /// The reason in that condition, or in the first False condition.
+    /// The reason in the Ready or Available condition, or in the first False condition.
     pub reason: String,
-    /// The message in the same condition.
+    /// The message in the condition that contains `reason`.
     pub message: String,
-    /// The last transition of that condition, or the creation time if the condition doesn't contain it (RFC 3339).
+    /// The last transition time of the condition that contains `reason`, or the object's creation time if the condition
+    /// doesn't contain one (RFC 3339).
     #[serde(skip)]
     pub since: Option<String>,
     /// The suspected cause if the object isn't ready.

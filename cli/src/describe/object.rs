@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use serde_json::Value;
 
-/// Returns the condition with this type.
+/// Returns the condition with this type, or `None` if the object doesn't have one.
 pub fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<&'a Value> {
     conditions(object).iter().find(|condition| condition["type"] == type_)
 }

@@ -1,4 +1,4 @@
-//! Finds out who paused a cluster and how to resume it. Pure.
+//! Finds the reason why a cluster is paused, and the command that resumes it. This module doesn't perform I/O.
 
 use api::conditions::tkc;
 use api::names::annotation;
@@ -9,13 +9,14 @@ use super::object::{condition, text};
 use super::root::Root;
 use super::tree::Objects;
 
-/// Returns who paused the cluster and how to resume it, or `None` if it isn't paused.
+/// Returns a sentence about who paused the cluster and how to resume it, or `None` if the cluster isn't paused.
 pub fn of_objects(objects: &Objects) -> Option<String> {
     let first = |root: Root| objects.get(root.kind()).and_then(|all| all.first());
     of_cluster(first(Root::TanzuKubernetesCluster), first(Root::Cluster))
 }
 
-/// Returns who paused a TanzuKubernetesCluster or its Cluster and how to resume it. Either object may be missing.
+/// Returns a sentence about who paused a TanzuKubernetesCluster or its Cluster and how to resume it, or `None` if neither
+/// is paused. Either object may be missing.
 pub fn of_cluster(tkc: Option<&DynamicObject>, cluster: Option<&DynamicObject>) -> Option<String> {
     tkc.and_then(of_tkc).or_else(|| cluster.and_then(of_plain))
 }
@@ -37,8 +38,8 @@ fn of_plain(cluster: &DynamicObject) -> Option<String> {
     annotated(cluster, "clusters.cluster.x-k8s.io")
 }
 
-/// Returns the pause that an annotation requests. The controller may not have reported the pause yet. `resource` is the
-/// kind's name in kubectl commands.
+/// Returns a sentence about the pause that an annotation requests, or `None` without the annotation. The controller
+/// might not have reported the pause yet. `resource` is the kind's name in kubectl commands.
 fn annotated(object: &DynamicObject, resource: &str) -> Option<String> {
     let key = annotation::PAUSED;
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());

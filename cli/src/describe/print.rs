@@ -81,10 +81,10 @@ fn add(rows: &mut Vec<Row>, node: &TreeNode, branch: &str, indent: &str, now: Ti
     }
 }
 
-/// The length in bytes below which messages are repeated on each line.
+/// The length in bytes below which an object's message isn't replaced in the message of the object above it.
 const SHORT: usize = 60;
 
-/// Replaces the parts of the message that an object below repeats literally.
+/// Replaces the parts of the message that repeat the message of an object below with "see below".
 fn without_repetition(message: &str, children: &[TreeNode]) -> String {
     children.iter().fold(message.to_owned(), |message, child| {
         let message = without_repetition(&message, &child.children);
@@ -95,7 +95,7 @@ fn without_repetition(message: &str, children: &[TreeNode]) -> String {
     })
 }
 
-/// Formats `Machine/x (WCPMachine, VirtualMachine, vm-72)`. Omits names that equal the first name.
+/// Formats a line's objects as `Machine/x (WCPMachine, VirtualMachine, vm-72)`. Omits names that equal the first name.
 fn names(chain: &[&TreeNode]) -> String {
     let first = chain[0];
     let others = chain[1..].iter().map(|part| {
@@ -112,7 +112,7 @@ fn names(chain: &[&TreeNode]) -> String {
     format!("{}/{}{more}", first.kind, first.name)
 }
 
-/// Returns a Machine with the objects below it, down to the vSphere VM, or any other object alone.
+/// Returns a Machine with the objects below it, down to the vSphere VM. Returns any other object alone.
 fn chain(node: &TreeNode) -> Vec<&TreeNode> {
     let mut chain = vec![node];
     if node.kind != "Machine" {

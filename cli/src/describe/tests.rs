@@ -225,7 +225,7 @@ fn a_running_cluster_is_described() {
     assert_eq!(json["children"][0]["kind"], "Cluster");
 }
 
-/// Objects below a Cluster may not exist yet, or may not show why its topology can't be reconciled.
+/// The objects below a Cluster might not exist yet, or might not show why the Cluster's topology can't be reconciled.
 #[test]
 fn a_topology_without_its_class_is_the_cause() {
     let message =

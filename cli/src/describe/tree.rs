@@ -1,4 +1,5 @@
-//! Builds a tree from objects, such as from a TanzuKubernetesCluster down to its vSphere VMs. Pure.
+//! Builds a tree from objects, such as from a TanzuKubernetesCluster down to its vSphere VMs. This module doesn't
+//! perform I/O.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::root::Root;
 /// The objects of one cluster by kind.
 pub type Objects = BTreeMap<&'static str, Vec<DynamicObject>>;
 
-/// The data field that marks a placeholder for an object that the user may not read.
+/// The data field that marks a placeholder for an object that the user isn't allowed to read.
 pub const UNREAD: &str = "unread";
 
 /// The kinds in the tree with the kinds below them, in the order in which a cluster comes up.
@@ -30,7 +31,7 @@ const BELOW: &[(&str, &[&str])] = &[
     ("WCPMachine", &["VirtualMachine"]),
 ];
 
-/// Returns the tree below the root, or `None` if the root isn't among the objects.
+/// Returns the root with the tree below it, or `None` if the root isn't among the objects.
 pub fn tree(root: Root, objects: &Objects) -> Option<TreeNode> {
     let object = objects.get(root.kind())?.first()?;
     Some(node(root.kind(), object, objects))
@@ -72,7 +73,8 @@ fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
     child.owner_references().iter().any(|owner| owner.kind == kind && owner.name == name)
 }
 
-/// Returns the vCenter VM of a VirtualMachine, according to its status.
+/// Returns the vCenter VM of a VirtualMachine, according to its status. Returns `None` for other kinds, and before the
+/// VM exists.
 fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<TreeNode> {
     if kind != "VirtualMachine" {
         return None;
@@ -95,7 +97,8 @@ fn vsphere_vm(kind: &str, object: &DynamicObject) -> Option<TreeNode> {
 }
 
 /// Returns the description, failure reason and time of a VM's last vCenter task, according to the VirtualMachine's
-/// conditions. The reason is empty if the task didn't fail. `power` is the VM's power state.
+/// conditions. The reason is empty if the task didn't fail, and the time is `None` if it isn't known. `power` is the
+/// VM's power state.
 fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<String>) {
     let made = condition(object, "VirtualMachineCreated");
     let powered = condition(object, "VirtualMachinePowerStateSynced");
@@ -160,7 +163,8 @@ fn readiness(object: &DynamicObject) -> Readiness<'_> {
     Readiness { ready, found, since: since.or(created) }
 }
 
-/// Returns the readiness of kinds without conditions, from their other status fields.
+/// Returns the readiness (`True` or `False`) of an object whose kind doesn't have conditions, according to other status
+/// fields. Returns `None` for all other kinds.
 fn ready_without_conditions(object: &DynamicObject) -> Option<String> {
     let kind = object.types.as_ref().map(|types| types.kind.as_str())?;
     let ready = match kind {

@@ -35,8 +35,8 @@ const PORT: u16 = 6443;
 const WITHIN: Duration = Duration::from_millis(500);
 /// The timeout for an API server's response.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
-/// The maximum number of free addresses to probe in each pool, starting with the next to be assigned. The same limit
-/// applies to all assigned addresses together.
+/// The maximum number of free addresses to probe in each pool, beginning with the address that is assigned next. The
+/// limit also applies to the assigned addresses of all pools together.
 const MOST: usize = 32;
 const MOST_POOLS: usize = 8;
 
@@ -149,7 +149,7 @@ impl fmt::Display for Assigned {
     }
 }
 
-/// Returns the assigned addresses whose API server has a certificate that the cluster's CA didn't sign.
+/// Returns the assigned addresses at which an API server presents a certificate from a CA other than the cluster's.
 async fn find_foreign(client: &Client, addresses: &[IpAddress]) -> Vec<Assigned> {
     let claims = Api::<IpAddressClaim>::all(client.clone()).list(&ListParams::default()).await;
     let claims: BTreeMap<_, _> = claims
@@ -169,8 +169,8 @@ async fn find_foreign(client: &Client, addresses: &[IpAddress]) -> Vec<Assigned>
     join_all(looks).await.into_iter().flatten().collect()
 }
 
-/// Returns true if another CA signed the server's certificate, and `None` if the cluster's CA can't be read or the
-/// server doesn't respond in time.
+/// Returns true if a CA other than the cluster's has signed the server's certificate. Returns `None` if the cluster's
+/// CA can't be read, or if the server doesn't respond in time.
 async fn is_foreign(client: &Client, assigned: &Assigned) -> Option<bool> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), &assigned.namespace);
     let authority =
@@ -185,8 +185,8 @@ async fn is_foreign(client: &Client, assigned: &Assigned) -> Option<bool> {
     Some(answer.is_err_and(|error| is_of_another_authority(&error)))
 }
 
-/// Returns true if a connection failed because another CA signed the server's certificate. All cluster CAs have the same
-/// name, so a bad signature can also mean another CA.
+/// Returns true if a connection failed because another CA has signed the server's certificate. All cluster CAs have the
+/// same name, so an invalid signature also means another CA.
 fn is_of_another_authority(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -5,14 +5,14 @@ use kit::diagnosis::Check;
 /// The page with a section for each check: code, title and explanation.
 const PAGE: &str = include_str!("../../../docs/checks.md");
 
-/// Returns a check's title and explanation from the page.
+/// Returns a check's title and explanation from the page, or `None` if the page doesn't contain the check.
 fn section(code: &str) -> Option<(&'static str, &'static str)> {
     let text = PAGE.split("\n## ").find_map(|section| section.strip_prefix(code)?.strip_prefix("\n\n"))?;
     let (title, explanation) = text.strip_prefix("The check verifies: ")?.split_once(".\n\n")?;
     Some((title, explanation.trim()))
 }
 
-/// Returns a check's explanation for the terminal.
+/// Formats a check's explanation for the terminal. Returns `None` if the page doesn't contain the check.
 pub fn explain(check: Check) -> Option<String> {
     let Check { code, title } = check;
     let (_, explanation) = section(code)?;

@@ -239,7 +239,7 @@ async fn server_time(client: &Client) -> Timestamp {
     date.and_then(read_date).unwrap_or_else(Timestamp::now)
 }
 
-/// Parses a `Date` header.
+/// Parses the value of a `Date` header. Returns `None` if it is invalid.
 fn read_date(date: &str) -> Option<Timestamp> {
     jiff::fmt::rfc2822::parse(date).ok().map(|date| date.timestamp())
 }

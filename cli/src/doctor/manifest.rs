@@ -128,7 +128,7 @@ async fn accepted(client: &Client, file: &str, object: &Value, given: &Given) ->
     }
 }
 
-/// The addresses in use that the user may read.
+/// The addresses in use, as far as the user is allowed to read them.
 #[derive(Default)]
 struct Used {
     /// The addresses with the objects that use them.
@@ -190,10 +190,10 @@ impl Used {
     }
 }
 
-/// The objects that the user may read.
+/// The objects that the user is allowed to read.
 struct Allowed<K> {
     items: Vec<K>,
-    /// The permission that the user lacks for reading all namespaces.
+    /// The permission that the user lacks for reading all namespaces. `None` if all namespaces were read.
     missing: Option<String>,
 }
 
@@ -228,7 +228,7 @@ async fn bound_classes(
         .collect())
 }
 
-/// Returns the VM classes that exist or that the checked files create, or `None` if they can't be read.
+/// Returns the VM classes that exist or that the checked files create, or `None` if the existing classes can't be read.
 async fn existing_classes(client: &Client, given: &Given) -> Option<BTreeSet<String>> {
     let classes = Api::<VirtualMachineClass>::all(client.clone()).list(&ListParams::default()).await.ok()?;
     let names = classes.items.iter().map(ResourceExt::name_any);
@@ -283,7 +283,7 @@ fn judge_ranges(object: &Value, used: &Used) -> Option<Diagnosis> {
 }
 
 /// Checks that the namespace may use a TanzuKubernetesCluster's VM classes. Otherwise, the cluster would wait for a
-/// binding. `existing` contains all VM classes, if they can be read.
+/// binding. `existing` contains all VM classes, or is `None` if they can't be read.
 fn judge_classes(
     object: &Value,
     bound: &[(String, String)],
@@ -323,7 +323,7 @@ fn judge_classes(
 }
 
 /// Checks that the namespace may use a TanzuKubernetesCluster's storage classes. Otherwise, the cluster would wait for
-/// a quota.
+/// a quota. Returns `None` for other objects.
 fn judge_storage(object: &Value, assigned: &[(String, String)]) -> Option<Diagnosis> {
     if object["kind"] != "TanzuKubernetesCluster" {
         return None;

@@ -86,7 +86,7 @@ fn status(found: &[Diagnosis], fail_on: FailOn) -> ExitStatus {
     }
 }
 
-/// Runs the checks. With `--record`, also returns a line about the recording.
+/// Runs the selected checks. With `--record`, also writes the recording and returns a line about it.
 async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String>>)> {
     let selection = Selection::new(&checks(), &args.only, &args.skip)?;
     let client = args.operator.cluster.client().await?;

@@ -68,13 +68,13 @@ pub fn short(found: &[Diagnosis]) -> String {
     text
 }
 
-/// Formats a JSON document.
+/// Formats all findings as one JSON document.
 pub fn json(found: &[Diagnosis]) -> String {
     let text = serde_json::to_string_pretty(&serde_json::json!({ "checks": found })).unwrap_or_default();
     format!("{text}\n")
 }
 
-/// Formats JUnit XML. Errors are failures; warnings are in the case's output.
+/// Formats findings as JUnit XML. Errors become failures. Warnings are part of a test case's output.
 pub fn junit(found: &[Diagnosis]) -> String {
     let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
     let mut text = format!(

@@ -10,8 +10,8 @@ use vsphere::Recorder;
 
 use crate::files::begin_file;
 
-/// The file format version, which the first line contains. One line per exchange follows, and the last line counts the
-/// exchanges.
+/// The version of the file format. The first line contains it, one line per exchange follows, and the last line counts
+/// the exchanges.
 const VERSION: u32 = 1;
 
 /// A recording in progress. The file is renamed to its final name when it is complete.

@@ -10,8 +10,8 @@ use crate::describe::next::next;
 use crate::describe::tree::Objects;
 use crate::describe::{Blocking, Root, print};
 
-/// The number of consecutive reads that must show a changed cluster settled. One read isn't enough, because the objects
-/// aren't read at the same moment.
+/// The number of consecutive reads in which a changed cluster must be settled. One read isn't enough, because the
+/// objects aren't read at the same moment.
 const SIGHTINGS: u32 = 2;
 
 const REFUSED: &str = "Refused";
@@ -39,7 +39,7 @@ pub struct ClusterReport {
     /// The milestones before the change. Empty for a new cluster.
     #[serde(skip)]
     reached_before: Vec<String>,
-    /// The number of consecutive reads that have shown the cluster settled.
+    /// The number of consecutive reads in which the cluster was settled.
     #[serde(skip)]
     sightings: u32,
 }
@@ -93,13 +93,13 @@ impl ClusterReport {
         self.phase == REFUSED.to_lowercase()
     }
 
-    /// Returns true if the cluster runs as its spec says. For a new cluster, one read is enough.
+    /// Returns true if the cluster runs as its spec says. A new cluster counts as running after one such read.
     pub fn is_running(&self) -> bool {
         let needed = if self.is_new() { 1 } else { SIGHTINGS };
         self.sightings >= needed
     }
 
-    /// Formats the report for people, with a line for each milestone if `milestones` is set. `consoles` says that the
+    /// Formats the report for people, with a line for each milestone if `milestones` is set. `consoles` is true if the
     /// nodes' consoles can be read on this host.
     pub fn text(&self, milestones: bool, consoles: bool) -> String {
         let mut text = String::new();

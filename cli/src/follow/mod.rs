@@ -25,7 +25,8 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(700);
 /// Refused clusters are skipped. Failed reads are retried for three minutes.
 ///
 /// # Errors
-/// Returns an error if a cluster is deleted meanwhile, or if the API server doesn't respond for three minutes.
+/// Returns an error if a cluster is deleted while it is followed, or if the API server doesn't respond for three
+/// minutes.
 pub async fn follow_clusters(
     client: &Client,
     reports: &mut [ClusterReport],
@@ -63,7 +64,7 @@ pub async fn follow_clusters(
     }
 }
 
-/// Updates a report from the objects, and returns the cluster's tree.
+/// Updates a report from the objects, and returns the cluster's tree, or `None` if the cluster isn't among the objects.
 fn observe(report: &mut ClusterReport, objects: &Objects, seconds: f64) -> Option<describe::TreeNode> {
     report.update(objects, seconds);
     let tree = tree::tree(report.root, objects);

@@ -1,4 +1,4 @@
-//! Computes a cluster's milestones and node counts from its objects. Pure.
+//! Computes a cluster's milestones and node counts from its objects. This module doesn't perform I/O.
 
 use std::fmt;
 
@@ -88,7 +88,7 @@ fn addons(objects: &Objects) -> impl Iterator<Item = String> {
 /// Returns true if the cluster runs and all its nodes match its spec.
 ///
 /// The phase isn't sufficient: for a moment after a change, the status describes the new spec while the nodes are still
-/// the old ones. The Machines and their owners show the old nodes, as far as the user may read these objects.
+/// the old ones. The Machines and their owners show which nodes are old, as far as the user is allowed to read them.
 pub fn is_settled(objects: &Objects) -> bool {
     let is_current = |object: &DynamicObject| {
         object.data["status"]["observedGeneration"].as_i64() >= object.metadata.generation
@@ -138,7 +138,7 @@ fn holds(object: &DynamicObject, type_: &str) -> bool {
     condition(object, type_).is_some_and(|found| found["status"] == "True")
 }
 
-/// Counts ready and desired control plane nodes. Uses the Cluster's counts if the user may not read the
+/// Counts ready and desired control plane nodes. Uses the Cluster's counts if the user isn't allowed to read the
 /// KubeadmControlPlane.
 pub fn control_plane(objects: &Objects) -> Count {
     let owners = list(objects, "KubeadmControlPlane");
@@ -252,7 +252,7 @@ mod tests {
         let mut objects = cluster(1, 1);
         objects.insert("Machine", old());
         assert!(!is_settled(&objects), "a Machine is to be replaced");
-        // A user who may not read the control plane still sees its Machines.
+        // A user who isn't allowed to read the control plane still sees its Machines.
         let mut objects = cluster(1, 0);
         objects.get_mut("KubeadmControlPlane").unwrap()[0].data = json!({ UNREAD: true });
         objects.get_mut("MachineDeployment").unwrap()[0] = cluster(1, 1)["MachineDeployment"][0].clone();

@@ -38,7 +38,7 @@ pub struct Shown {
     milestones: usize,
     /// The control plane and worker node counts.
     counts: Option<(Count, Count)>,
-    /// The blocking cause, the time from the start until it appeared, and true if it was printed.
+    /// The blocking cause, the time from the start until it appeared, and true if the cause was printed already.
     blocking: Option<(Blocking, Duration, bool)>,
 }
 

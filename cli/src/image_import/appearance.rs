@@ -21,7 +21,7 @@ use crate::exit::ExitStatus;
 /// The interval between reads.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The objects that exist for a library item.
+/// The objects that the cluster has for a library item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Appearance {
@@ -45,11 +45,12 @@ pub async fn request_read(client: &Client, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the item's image exists, and until gcm has checked the release that the image provides. `library` is
-/// only used in an error message.
+/// Waits until the item's image exists, and until gcm has checked the release that the image provides. `library` is the
+/// library's name in error messages.
 ///
 /// # Errors
-/// If the image can't provide a release because of an error, or if an object doesn't appear within `limit`.
+/// Returns an error if the image can't provide a release because of an error, or if an object doesn't appear within
+/// `limit`.
 pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -> Result<Appearance> {
     let mut waiting = "the API server does not answer".to_owned();
     let appeared = plane::wait::poll(limit, POLL_INTERVAL, async || {
@@ -74,10 +75,11 @@ pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -
     }
 }
 
-/// Returns true if every item has its objects in the cluster, or an error that waiting doesn't fix.
+/// Returns true if waiting longer doesn't help: every item has its objects in the cluster, or fails with an error that
+/// isn't transient.
 ///
 /// # Errors
-/// None at present: transient errors return false, and other errors count as appeared.
+/// Never returns an error. Transient errors count as missing objects.
 pub async fn all_appeared(client: &Client, items: &[String]) -> Result<bool> {
     for item in items {
         match look(client, item).await {

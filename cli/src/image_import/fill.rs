@@ -21,14 +21,14 @@ use super::item::{allow_missing, end_sessions, has_type, is_not_allowed};
 use super::ova::{Ova, Part};
 use super::progress::Progress;
 
-/// The maximum number of attempts for an interrupted upload.
+/// The maximum number of attempts to upload the files.
 const ATTEMPTS: u32 = 3;
 /// The interval between status reads while vCenter processes files.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The timeout for vCenter to check a file, or to move an item's files.
 const LONGEST_WORK: Duration = Duration::from_hours(1);
-/// The time between two reads of a transfer's progress. A transfer that received bytes meanwhile belongs to another
-/// run.
+/// The time between two reads of a transfer's progress. If the transfer has received bytes in this time, it belongs to
+/// another run.
 const WATCH: Duration = Duration::from_secs(3);
 /// The maximum chunk size for reading the OVA, in bytes.
 const CHUNK: u64 = 256 << 10;
@@ -54,7 +54,7 @@ pub struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Uploads all files into the item. Retries interrupted uploads up to [`ATTEMPTS`] times in total.
+    /// Uploads all files into the item. If an upload is interrupted, tries again, with at most [`ATTEMPTS`] attempts.
     pub async fn fill(&self, item: &str) -> Result<()> {
         let mut attempt = 1;
         loop {
@@ -88,8 +88,8 @@ impl Filling<'_> {
         self.complete(item, &session).await
     }
 
-    /// Completes an earlier session if that session received all files, or ends it otherwise. Returns true if the item
-    /// contains its files. Fails if another run is uploading.
+    /// Completes the item's earlier session if it has received all files. Otherwise, ends the session. Returns true if
+    /// the item contains its files. Fails if another run is uploading.
     async fn take_over(&self, item: &str) -> Result<bool> {
         for session in self.vcenter.update_sessions(item).await? {
             let found = allow_missing(self.vcenter.update_session(&session).await)?;
@@ -133,7 +133,7 @@ impl Filling<'_> {
         files.len() == self.ova.parts.len() && self.ova.parts.iter().all(received)
     }
 
-    /// Sends one file, keeps the session alive meanwhile, and waits until vCenter has checked the file.
+    /// Sends one file, and waits until vCenter has checked it. Keeps the session alive during this time.
     async fn send(&self, session: &str, part: &Part) -> Result<()> {
         let Part { name, offset, size, sha256 } = part;
         let file = NewFile { name: name.clone(), size: *size, sha256: sha256.clone() };

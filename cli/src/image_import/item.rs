@@ -21,7 +21,7 @@ pub struct Wanted {
     pub file: String,
 }
 
-/// The existing item with the wanted name, by ID.
+/// The result of searching for an item with the wanted name. The strings are item IDs.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
     Nothing,
@@ -114,8 +114,8 @@ impl Wanted {
         )
     }
 
-    /// Creates an empty item with Layercake's mark. If another run has created an item with this name meanwhile, checks
-    /// that item instead.
+    /// Creates an empty item with Layercake's mark. If another run has just created an item with this name, checks that
+    /// item instead.
     pub async fn create(&self, vcenter: &Client) -> Result<Found> {
         let Self { library, name, sha256, file } = self;
         let item = NewItem {
@@ -145,7 +145,7 @@ impl Wanted {
     }
 }
 
-/// Returns the SHA-256 of the OVA that this item was imported from.
+/// Returns the SHA-256 of the OVA from which this item was imported, or `None` if Layercake didn't import it.
 fn mark(item: &LibraryItem) -> Option<&str> {
     Some(item.description.lines().next()?.strip_prefix(MARK)?.trim())
 }
@@ -161,7 +161,7 @@ pub async fn end_sessions(vcenter: &Client, item: &str) -> Result<()> {
         };
         match ended.await {
             Ok(()) => {}
-            // The session ended meanwhile, and vCenter removes it.
+            // The session has ended since it was read, and vCenter removes it.
             Err(error) if error.is_not_found() || is_not_allowed(&error) => {}
             Err(error) => return Err(error.into()),
         }
@@ -169,7 +169,7 @@ pub async fn end_sessions(vcenter: &Client, item: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns `None` if vCenter reports that the object doesn't exist.
+/// Returns `Ok(None)` instead of the error with which vCenter reports that an object doesn't exist.
 pub fn allow_missing<T>(answer: Result<T, vsphere::Error>) -> Result<Option<T>> {
     match answer {
         Err(error) if error.is_not_found() => Ok(None),

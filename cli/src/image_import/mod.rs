@@ -115,7 +115,7 @@ fn advice(error: &anyhow::Error) -> String {
     }
 }
 
-/// Returns `None` if the command was interrupted.
+/// Imports the OVA, and waits for its image and release with `--wait`. Returns `None` if the command was interrupted.
 async fn import(args: &ImageImport) -> Result<Option<Report>> {
     let mut interrupts = Interrupts::listening()?;
     let prepared = tokio::select! {
@@ -216,7 +216,7 @@ async fn connect(args: &ImageImport) -> Result<Client> {
     })
 }
 
-/// Imports the item. An interrupt or a permanent error removes an incomplete item.
+/// Imports the item. An interrupt or a permanent error removes an incomplete item. Returns `None` after an interrupt.
 async fn bring(
     vcenter: &Client,
     ova: &Ova,
@@ -248,7 +248,7 @@ async fn bring(
     Ok(Some(Report { library, name, item, sha256, bytes: ova.size(), imported, appearance: None }))
 }
 
-/// Returns the item's ID, and true if this run uploaded it.
+/// Uploads the OVA unless a complete item exists. Returns the item's ID, and true if this run uploaded the OVA.
 async fn brought(
     vcenter: &Client,
     ova: &Ova,

@@ -147,7 +147,8 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
     Ok(wanted)
 }
 
-/// Reads one archive entry to its end. Returns the part, and for a descriptor or manifest also the content.
+/// Reads one archive entry to its end. Returns the part, and the content of a descriptor or manifest. The content is
+/// `None` for other files.
 fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<String>)> {
     let path = entry.path_bytes().into_owned();
     let name = std::str::from_utf8(&path).ok().map(|name| name.strip_prefix("./").unwrap_or(name).to_owned());

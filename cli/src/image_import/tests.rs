@@ -1,4 +1,4 @@
-//! Imports into a simulated vCenter that are interrupted at every call.
+//! Tests imports into a simulated vCenter, with an interruption at every call.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -62,7 +62,7 @@ impl Bench {
         self.import_with(name, KEEP_ALIVE).await
     }
 
-    /// Runs an import like the command, including the cleanup after a failure.
+    /// Runs an import like the command, including the cleanup after a failure. Returns `None` after an interrupt.
     async fn bring(&self, name: &str) -> Result<Option<Report>> {
         let mut interrupts = Interrupts::listening().unwrap();
         bring(&self.vcenter, &self.ova, &self.wanted(name).await, KEEP_ALIVE, &mut interrupts).await

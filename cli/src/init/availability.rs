@@ -1,4 +1,4 @@
-//! Checks a Deployment's availability, and finds the cause in its Pods. Pure.
+//! Checks a Deployment's availability, and finds the cause in its Pods. This module doesn't perform I/O.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,4 +1,5 @@
-//! Decides the action for each component, or refuses the installation. Also chooses the options. Pure.
+//! Decides the action for each component, or refuses the installation. Also chooses the options. This module doesn't
+//! perform I/O.
 
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries, Source};
 use components::render::{Certificates, Networks, Options, PULLS_IMAGES};
@@ -15,7 +16,7 @@ const OLDEST_KUBERNETES: Version = Version::new(1, 31, 0);
 pub enum Decision {
     /// Install the component.
     Install,
-    /// Apply the component again, over this version if it is known.
+    /// Apply the component again. The string is the installed version, if it is known.
     Replace(Option<String>),
     /// Leave the component unchanged, because another tool manages it in a suitable version. The string names the
     /// version and the tool.
@@ -25,8 +26,8 @@ pub enum Decision {
 /// The components with their actions, in installation order.
 pub type Decisions = Vec<(&'static Component, Decision)>;
 
-/// Decides the action for each component, or returns all reasons against the installation. `site_vcenter` is the host
-/// name or address in the site file.
+/// Decides the action for each component, or returns all reasons why the installation is refused. `site_vcenter` is
+/// vCenter's host name or address in the site file.
 pub fn decide(facts: &Facts, site_vcenter: Option<&str>) -> Result<Decisions, Vec<String>> {
     let mut refusals = Vec::new();
     if version(&facts.kubernetes).is_some_and(|version| version < OLDEST_KUBERNETES) {
@@ -95,14 +96,14 @@ fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<De
     }
 }
 
-/// Returns true if a tag is a version other than this program's.
+/// Returns true if a tag names a version other than this program's.
 pub fn is_of_another_version(tag: &str) -> bool {
     version(tag).is_some_and(|named| version(LAYERCAKE) != Some(named))
 }
 
 /// Returns the registries and the tag for images.
 ///
-/// Values that `given` doesn't set are kept from the last installation, except a tag from another version.
+/// Values that `given` doesn't set are taken from the last installation, except a tag from another version.
 pub fn registries(facts: &Facts, given: Registries) -> Registries {
     let repository = |name: &str| {
         let installed = facts.installed.get(name)?;
@@ -145,7 +146,8 @@ pub fn options(
     }
 }
 
-/// Returns a component's name and memory limit if an administrator raised the limit above the default.
+/// Returns a component's name and memory limit if an administrator has raised the limit above the default. Otherwise,
+/// returns `None`.
 fn raised_limit((&name, installed): (&&'static str, &Installed)) -> Option<(&'static str, String)> {
     let limit = installed.memory_limit.as_ref()?;
     let default = Component::find(name)?.memory.limit_mib;
@@ -157,7 +159,8 @@ fn is_older(one: Option<&str>, other: Option<&str>) -> bool {
     matches!((one.and_then(version), other.and_then(version)), (Some(one), Some(other)) if one < other)
 }
 
-/// Parses a version such as `v1.36.3` or `v1.36.3+vmware.1`. Ignores build metadata and prerelease parts.
+/// Parses a version such as `v1.36.3` or `v1.36.3+vmware.1`. Ignores build metadata and prerelease parts. Returns
+/// `None` for other strings.
 fn version(text: &str) -> Option<Version> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let plain = text.split(['+', '-']).next()?;

@@ -149,7 +149,8 @@ fn is_ours(cluster: &DynamicObject) -> bool {
     cluster.data["spec"]["infrastructureRef"]["apiGroup"] == INFRASTRUCTURE
 }
 
-/// Finds an installed component. Other tools may have installed it in another namespace.
+/// Finds an installed component, or returns `None` if it isn't installed. Other tools may have installed it in another
+/// namespace.
 fn read_installed(
     component: &Component,
     deployments: &[Deployment],
@@ -197,7 +198,8 @@ fn memory_limit(container: &Container) -> Option<Quantity> {
     limits.get("memory").map(|limit| Quantity(limit.0.clone()))
 }
 
-/// Returns the tag of an image such as `registry.example.com/gcm:v1`, without the digest.
+/// Returns the tag of an image such as `registry.example.com/gcm:v1`, without the digest. Returns `None` if there isn't
+/// a tag.
 fn tag(image: &str) -> Option<&str> {
     let (_, name) = image.split('@').next()?.rsplit_once('/')?;
     name.split_once(':').map(|(_, tag)| tag)

@@ -37,11 +37,11 @@ pub struct GivenSite {
 }
 
 impl GivenSite {
-    /// Reads the files, which together are one site file. Returns `None` without files.
+    /// Reads the files, which together are one site file. Returns `None` if `files` is empty.
     ///
     /// # Errors
-    /// If a file can't be read or isn't a site file, or if there are credentials or a CA bundle without a site file, or
-    /// a password without a user.
+    /// Returns an error if a file can't be read or isn't a site file, or if there are credentials or a CA bundle
+    /// without a site file, or a password without a user.
     pub fn read(files: &[PathBuf], flags: &CredentialFlags) -> Result<Option<Self>> {
         let credentials = read_credentials(flags)?;
         if credentials.as_ref().is_some_and(|credentials| !credentials.contains_key(USER)) {
@@ -69,7 +69,8 @@ impl GivenSite {
     /// Reads the cluster's current site. The given credentials override the stored credentials.
     ///
     /// # Errors
-    /// If the cluster doesn't have a provider configuration, or if the stored or given credentials can't be read.
+    /// Returns an error if the cluster doesn't have a provider configuration, or if the stored or given credentials
+    /// can't be read.
     pub async fn of_cluster(client: &Client, flags: &CredentialFlags) -> Result<Self> {
         let configurations: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
         let stored = configurations.get(PROVIDER_CONFIGURATION).await;
@@ -84,7 +85,7 @@ impl GivenSite {
     /// Checks that the VM operator can work with the site file, and that the cluster will accept it.
     ///
     /// # Errors
-    /// With all errors that the vCenter checks found, or with the first StorageClass that can't be updated.
+    /// Returns all errors that the vCenter checks found, or the first StorageClass that can't be updated.
     pub async fn check(&self, client: &Client) -> Result<()> {
         let credentials = match &self.credentials {
             Some(given) => given.clone(),

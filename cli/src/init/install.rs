@@ -24,7 +24,7 @@ use crate::output::say;
 
 /// The interval between reads of a Deployment.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// The time after which an unavailable component's cause is shown.
+/// The time after which the reason for an unavailable component is shown.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The timeout for webhooks of available components to respond. The API server can only call them after cert-manager
 /// has passed on their CA certificates.
@@ -38,12 +38,12 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. `timeout` applies to the definitions together and to each component.
+    /// Creates a writer. `timeout` applies to all CRDs together, and to each component.
     pub fn new(client: &'a Client, timeout: Duration) -> Self {
         Self { client, timeout, progress: Progress::begin() }
     }
 
-    /// Creates a writer that doesn't show steps.
+    /// Creates a writer that doesn't print progress.
     pub fn quiet(client: &'a Client, timeout: Duration) -> Self {
         Self { client, timeout, progress: Progress::quiet() }
     }
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Adds a remedy to errors about webhooks that the API server can't call.
+/// Adds a remedy to errors from webhooks that the API server can't call.
 fn explain(error: plane::Error) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let text = with_causes(&error);

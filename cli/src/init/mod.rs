@@ -51,7 +51,7 @@ async fn interruptible(work: impl Future<Output = Result<()>>) -> ExitStatus {
     until_interrupted(work.map(status_of), explain).await
 }
 
-/// Installs into the client's cluster.
+/// Installs Cluster API and the programs in the cluster of `client`.
 pub async fn install(client: Client, args: &Init) -> Result<()> {
     check_tag(args)?;
     let given = GivenSite::read(&args.filename, &args.credentials)?;
@@ -99,7 +99,7 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     Ok(())
 }
 
-/// Returns the component, unless the decision leaves it unchanged.
+/// Returns the component, or `None` if the decision leaves it unchanged.
 fn to_install((component, decision): &(&'static Component, Decision)) -> Option<&'static Component> {
     (!matches!(decision, Decision::Leave(_))).then_some(*component)
 }
@@ -112,7 +112,7 @@ fn next_step(facts: &Facts, has_site: bool) -> &'static str {
     "Next: connect the VM operator to vCenter with layercake site discover and layercake init -f (docs/install.md)"
 }
 
-/// Rejects a tag from another version, because its images may not match this program's manifests.
+/// Rejects a tag from another version, because its images might not match this program's manifests.
 fn check_tag(args: &Init) -> Result<()> {
     match args.registries.layercake_tag.as_deref() {
         Some(tag) if decision::is_of_another_version(tag) => Err(refuse(&format!(
@@ -122,7 +122,7 @@ fn check_tag(args: &Init) -> Result<()> {
     }
 }
 
-/// Returns the plan line for a component.
+/// Returns a component's line in the installation plan.
 fn shown(component: &Component, decision: &Decision, registries: &Registries) -> String {
     let image = component.image_reference(registries);
     let tag = component.tag(registries);

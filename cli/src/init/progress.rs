@@ -11,12 +11,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts measuring time.
+    /// Creates an instance that prints steps, and starts measuring time.
     pub fn begin() -> Self {
         Self { began: Instant::now(), quiet: false }
     }
 
-    /// Creates an instance that doesn't print anything.
+    /// Creates an instance that doesn't print steps.
     pub fn quiet() -> Self {
         Self { began: Instant::now(), quiet: true }
     }

@@ -1,4 +1,4 @@
-//! Parses a site file for an installation. Pure.
+//! Parses a site file for an installation. This module doesn't perform I/O.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ pub struct SiteFile {
 }
 
 impl SiteFile {
-    /// Creates the site file of a cluster from the data of its provider configuration. The file keeps keys that Layercake doesn't read,
-    /// because it is applied over the stored ConfigMap.
+    /// Creates a cluster's site file from the data of its provider configuration. The file keeps keys that Layercake
+    /// doesn't read, because it is applied over the stored ConfigMap.
     pub fn from_stored(data: &BTreeMap<String, String>) -> Result<Self> {
         let metadata = json!({ "name": PROVIDER_CONFIGURATION, "namespace": VMOP_NAMESPACE });
         Self::new(vec![
@@ -66,12 +66,12 @@ impl SiteFile {
         Ok(Self { objects, configuration })
     }
 
-    /// Returns the vCenter's host name or address.
+    /// Returns vCenter's host name or address.
     pub fn vcenter(&self) -> &str {
         &self.configuration.vc_pnid
     }
 
-    /// Returns the vCenter's host name or address with the port.
+    /// Returns vCenter's host name or address, followed by a colon and the port.
     pub fn vcenter_address(&self) -> String {
         match self.configuration.vc_port.as_str() {
             "" => format!("{}:443", self.vcenter()),
@@ -79,7 +79,7 @@ impl SiteFile {
         }
     }
 
-    /// Returns the content library with node images.
+    /// Returns the content library with node images, or `None` if the file doesn't set one.
     pub fn library(&self) -> Option<&str> {
         Some(self.configuration.content_source.as_str()).filter(|library| !library.is_empty())
     }
@@ -89,7 +89,7 @@ impl SiteFile {
         &self.configuration.network_provider
     }
 
-    /// Returns the ConfigMap object with the provider configuration.
+    /// Returns an iterator over one object, the ConfigMap with the provider configuration.
     pub fn provider_configuration(&self) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(|object| is_configuration(object))
     }
@@ -124,7 +124,7 @@ impl SiteFile {
         self.objects.iter().filter(is_pool).map(pool).collect()
     }
 
-    /// Describes the objects for the dry run.
+    /// Lists the file's objects for the output of a dry run.
     pub fn summary(&self) -> String {
         let name = |object: &Value| {
             let text = |member: &str| object["metadata"][member].as_str().unwrap_or_default().to_owned();
@@ -137,7 +137,7 @@ impl SiteFile {
         format!("apply {}", self.objects.iter().map(name).collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns the parts of the file that vCenter checks need.
+    /// Returns the parts of the file that the vCenter checks need.
     pub fn new_site(&self, credentials: BTreeMap<String, Vec<u8>>) -> NewSite {
         let mut places = BTreeMap::new();
         for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {

@@ -28,7 +28,7 @@ pub async fn run(args: Uninstall) -> ExitStatus {
     interruptible(async { uninstall(args.cluster.client().await?, &args).await }).await
 }
 
-/// Uninstalls from the client's cluster.
+/// Deletes everything that `init` installed in the cluster of `client`.
 pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     let facts = Facts::gather(&client).await?;
     let text = plan(&facts);
@@ -60,7 +60,7 @@ fn components_to_delete(facts: &Facts) -> Vec<&'static Component> {
     COMPONENTS.iter().filter(|component| is_by_init(component.name)).collect()
 }
 
-/// Returns the reason against the deletion, if there is one.
+/// Returns the reason why the installation can't be deleted, or `None` if it can.
 fn obstacle(facts: &Facts, components: &[&Component]) -> Option<String> {
     if !facts.remaining.is_empty() {
         let counts: Vec<_> = facts.remaining.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
@@ -176,7 +176,7 @@ fn is_own(definition: &Value) -> bool {
     definition["spec"]["group"].as_str().is_some_and(|group| group.ends_with("vmware.com"))
 }
 
-/// Returns the messages of a namespace or CRD about the objects that block its deletion.
+/// Returns the messages in a namespace's or CRD's conditions about the objects that block its deletion.
 fn remaining_content(object: &DynamicObject) -> String {
     let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
     let is_about_deletion = |condition: &&Value| {

@@ -1,4 +1,4 @@
-//! The kubeconfig entries for a cluster. Pure.
+//! The kubeconfig entries for a cluster. This module doesn't perform I/O.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// The name of the extension that records an entry's cluster.
 const EXTENSION: &str = "layercake";
 
-/// The server and the credentials for a cluster. Certificates are base64, as in a kubeconfig.
+/// The server and the credentials for a cluster. Certificates and keys are base64, as in a kubeconfig.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
     server: String,
@@ -80,7 +80,7 @@ impl Owner {
         &self.context
     }
 
-    /// Returns the list, member and name for each entry.
+    /// Returns the kubeconfig list, the member with the content, and the name of each entry.
     fn names(&self) -> [(&'static str, &'static str, &str); 3] {
         [
             ("clusters", "cluster", &self.cluster),
@@ -232,7 +232,7 @@ impl Kept {
     }
 }
 
-/// Returns the mark of an entry that Layercake has written.
+/// Returns the mark of an entry, or `None` if Layercake hasn't written the entry.
 fn mark_of(content: &Value) -> Option<&str> {
     extension_of(content)?["cluster"].as_str()
 }

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Returns the file to which kubectl adds entries. Order of precedence: the flag's file, the variable's first existing
-/// file, the variable's last file, the file in the home folder.
+/// file, the variable's last file, the file in the home folder. Returns `None` if none of them is known.
 pub fn writable(flag: Option<&Path>, variable: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
     if let Some(flag) = flag {
         return Some(flag.to_owned());

@@ -5,7 +5,7 @@ use api::vmop::{VirtualMachineClass, size_faults};
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// Returns the findings about sizes that vSphere refuses for every VM.
+/// Returns a finding for each size that vSphere refuses for every VM.
 pub fn check_class(document: &YamlNode) -> Vec<Finding> {
     // The schema check reports values that cannot be parsed.
     let Ok(class) = serde_json::from_value::<VirtualMachineClass>(document.to_json()) else {

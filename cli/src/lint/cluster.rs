@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// Returns the findings about a cluster, as far as its fields can be read. `version` is the manifest's API version,
-/// such as `v1alpha3`.
+/// Returns the findings about a cluster. Returns an empty list if the cluster's fields can't be parsed. `version` is
+/// the manifest's API version, such as `v1alpha3`.
 pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
     let Some(cluster) = read_as_hub(document) else { return Vec::new() };
     let (available, mut findings) = name_releases(document, &cluster, version);
@@ -39,7 +39,7 @@ pub fn check_cluster(document: &YamlNode, version: &str) -> Vec<Finding> {
     findings
 }
 
-/// Converts the cluster to the stored version. Missing fields get defaults.
+/// Converts the cluster to the stored version, with defaults for missing fields. Returns `None` if it can't be parsed.
 fn read_as_hub(document: &YamlNode) -> Option<TanzuKubernetesCluster> {
     let mut object = document.to_json();
     object["metadata"] = read_metadata(&object["metadata"]);
@@ -111,8 +111,9 @@ fn version_field(document: &YamlNode) -> &'static str {
     fields.iter().find(written).copied().unwrap_or("spec.distribution.version")
 }
 
-/// Returns the releases that the manifest names. The releases count as existing, because they can't be looked up
-/// without a cluster. Reports strings that can't name a release, and versions that Cluster API doesn't support.
+/// Returns the releases that the manifest names, and findings. The releases count as existing, because they can't be
+/// looked up without a cluster. The findings are about strings that can't name a release, and about versions that
+/// Cluster API doesn't support.
 fn name_releases(
     document: &YamlNode,
     cluster: &TanzuKubernetesCluster,
@@ -160,7 +161,7 @@ fn newest_supported() -> (u64, u64) {
     *resolution::SUPPORTED.end()
 }
 
-/// Returns a complete version that begins with `text`, such as v1.33.0 for v1.33.
+/// Returns a complete version that begins with `text`, such as v1.33.0 for v1.33, or `None` if `text` isn't a version.
 fn complete_version(text: &str) -> Option<Version> {
     let text = text.trim();
     [text.to_owned(), format!("{text}.0"), format!("{text}.0.0")]
@@ -168,7 +169,8 @@ fn complete_version(text: &str) -> Option<Version> {
         .find_map(|text| Version::parse(text).ok())
 }
 
-/// Reports ranges with host bits. Such ranges are stored as written, but cover more addresses than they seem to.
+/// Reports ranges with host bits. Such ranges are stored as written, but contain more addresses than their notation
+/// suggests.
 fn find_host_bits(document: &YamlNode, cluster: &TanzuKubernetesCluster) -> Vec<Finding> {
     let network = cluster.spec.settings.as_ref().and_then(|settings| settings.network.as_ref());
     let Some(network) = network else { return Vec::new() };

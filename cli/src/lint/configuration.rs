@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::finding::Finding;
 use super::tree::YamlNode;
 
-/// Returns the findings about a configuration, as far as its fields can be read.
+/// Returns the findings about a configuration. Leaves out the spec's findings if the spec can't be parsed.
 pub fn check_configuration(document: &YamlNode) -> Vec<Finding> {
     let object = document.to_json();
     let mut findings = Vec::new();

@@ -143,7 +143,8 @@ fn wrong_version(
     })
 }
 
-/// Reports a kind that doesn't exist in Layercake's API groups. Kinds in other groups aren't checked.
+/// Reports a kind that doesn't exist in Layercake's API groups. Returns `None` for kinds in other groups, which aren't
+/// checked.
 fn unknown_kind(
     document: &YamlNode,
     group: &str,
@@ -162,7 +163,7 @@ fn unknown_kind(
     })
 }
 
-/// Returns the errors in manifests for which `wanted` returns true, each on a line with its location.
+/// Returns the errors that `wanted` accepts, one per line with its location in the manifests.
 pub fn list_errors(files: &[ManifestFile], wanted: impl Fn(&Finding) -> bool) -> String {
     let reports = files.iter().map(|file| lint(&file.text, &file.name));
     let errors = reports.map(|mut report| {
@@ -172,7 +173,7 @@ pub fn list_errors(files: &[ManifestFile], wanted: impl Fn(&Finding) -> bool) ->
     errors.collect()
 }
 
-/// Returns the errors in manifests about fields whose name occurs in a refusal, each on a line with its location.
+/// Returns the errors about fields whose name occurs in `refusal`, one per line with its location in the manifests.
 pub fn list_refused(files: &[ManifestFile], refusal: &str) -> String {
     list_errors(files, |finding| {
         let key = finding.field.rsplit(['.', ']']).next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Checks the fields of a Cluster API Cluster that its creation depends on. The schema belongs to Cluster API, which
-//! checks the other fields when the Cluster is applied.
+//! Checks those fields of a Cluster API Cluster on which its creation depends. Cluster API checks the other fields when
+//! the Cluster is applied.
 
 use std::collections::BTreeSet;
 

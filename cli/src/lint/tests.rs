@@ -63,7 +63,7 @@ fn examples_are_right() {
     }
 }
 
-/// Replacements in a manifest: the old string, the new string, and a part of the expected finding.
+/// Replacements in a manifest: the old string, the new string, and a string that the finding must contain.
 type Mutations = &'static [[&'static str; 3]];
 
 const SEED: Mutations = &[
@@ -226,8 +226,8 @@ spec:
 
 const BOUND: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group";
 
-/// Each case is a part that admission refuses, at the manifest's end or in place of its metadata, and the expected
-/// words.
+/// Each case has a part that admission refuses, and the words that the finding must contain. The part is added to the
+/// manifest's end, or replaces its metadata.
 #[test]
 fn what_admission_refuses_is_an_error() {
     assert_eq!(findings(SOUND), "");

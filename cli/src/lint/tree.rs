@@ -50,18 +50,18 @@ pub fn documents(text: &str) -> Result<Vec<YamlNode>, NotYaml> {
 }
 
 impl YamlNode {
-    /// Returns the value for a key in a mapping.
+    /// Returns the value for a key in a mapping, or `None` if the key doesn't exist.
     pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// Returns the entry for a key in a mapping.
+    /// Returns the entry for a key in a mapping, or `None` if the key doesn't exist.
     pub fn entry(&self, key: &str) -> Option<&YamlEntry> {
         let YamlValue::Map(entries) = &self.kind else { return None };
         entries.iter().find(|entry| entry.key == key)
     }
 
-    /// Returns the string, if the value is a string.
+    /// Returns the string, or `None` if the value isn't a string.
     pub fn text(&self) -> Option<&str> {
         let YamlValue::Scalar(Value::String(text)) = &self.kind else { return None };
         Some(text)
@@ -83,8 +83,8 @@ impl YamlNode {
         }
     }
 
-    /// Returns the line of a path such as `spec.topology.nodePools[0].name`, or of its longest existing prefix, and
-    /// true if the whole path exists.
+    /// Returns the line of a path such as `spec.topology.nodePools[0].name`, and true. If the path doesn't exist,
+    /// returns the line of its longest existing prefix, and false.
     pub fn find(&self, path: &str) -> (u64, bool) {
         let (mut node, mut line) = (self, self.line);
         for step in steps(path) {

@@ -1,4 +1,4 @@
-//! A site's address ranges for control planes and for nodes with DHCP. Pure.
+//! A site's address ranges for control planes and for nodes with DHCP. This module doesn't perform I/O.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ impl Endpoints {
     /// Parses `FIRST-LAST` or a single address, and checks it against the network.
     ///
     /// # Errors
-    /// If the range is empty, isn't in the gateway's network, or contains the gateway.
+    /// Returns an error if the range is empty, isn't in the gateway's network, or contains the gateway.
     pub fn read(range: &str, prefix: u8, gateway: Ipv4Addr) -> Result<Self> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let address = |text: &str| {
@@ -51,7 +51,7 @@ impl Endpoints {
     /// Fails if DHCP may assign an address in this range to a node.
     ///
     /// # Errors
-    /// If one of the `nodes` ranges overlaps.
+    /// Returns an error if one of the ranges in `nodes` overlaps this range.
     pub fn check_apart(&self, nodes: &[Ipv4Net]) -> Result<()> {
         for net in nodes {
             if net.network() <= self.last && self.first <= net.broadcast() {

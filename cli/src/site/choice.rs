@@ -1,4 +1,4 @@
-//! Chooses one vCenter object among several candidates. Pure.
+//! Chooses one vCenter object among several candidates. This module doesn't perform I/O.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// A chosen object with the reason.
+/// A chosen object, and the reason for the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The display name of the kind, such as `datastore`.
@@ -55,15 +55,18 @@ impl Question {
     /// Chooses the object that the flag names, or the only candidate.
     ///
     /// # Errors
-    /// If the named object doesn't exist or is ambiguous, or if `named` is `None` and there isn't exactly one candidate.
+    /// Returns an error if the named object doesn't exist or is ambiguous, or if `named` is `None` and there isn't
+    /// exactly one candidate.
     pub fn choose(self, candidates: &[Candidate], named: Option<&str>) -> Result<Choice> {
         self.choose_or(candidates, named, || None)
     }
 
-    /// Like [`choose`](Self::choose), but lets `preferred` pick one among several candidates, with the reason.
+    /// Chooses like [`choose`](Self::choose). But if there are several candidates and `named` is `None`, chooses the
+    /// candidate that `preferred` returns. Its string is the reason for the choice.
     ///
     /// # Errors
-    /// See [`choose`](Self::choose). Several candidates are an error if `preferred` returns `None`.
+    /// See [`choose`](Self::choose). If there are several candidates, returns an error only if `preferred` returns
+    /// `None`.
     pub fn choose_or(
         self,
         candidates: &[Candidate],

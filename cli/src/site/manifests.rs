@@ -1,4 +1,4 @@
-//! Generates a site's manifests. Pure.
+//! Generates a site's manifests. This module doesn't perform I/O.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ impl SiteNamespace {
     }
 }
 
-/// Returns a Namespace whose VMs are in this resource pool and folder, both given by MoID.
+/// Returns a Namespace with this resource pool and folder for its VMs. Both are MoIDs.
 pub fn namespace(name: &str, pool: &str, folder: &str) -> Value {
     let annotations = json!({ "vmware-system-resource-pool": pool, "vmware-system-vm-folder": folder });
     json!({
@@ -117,7 +117,7 @@ pub fn namespace(name: &str, pool: &str, folder: &str) -> Value {
     })
 }
 
-/// Returns the StorageClass for a storage policy, which is given by ID.
+/// Returns the StorageClass for a storage policy. `policy` is the policy's ID.
 pub fn storage_class(name: &str, policy: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",

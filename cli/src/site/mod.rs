@@ -45,7 +45,7 @@ const OWN_FOLDER: &str = "layercake";
 /// The preferred policy, if the datastore satisfies it.
 const USUAL_POLICY: &str = "vSAN Default Storage Policy";
 
-/// Writes the site file to stdout, and the chosen objects with reasons to stderr.
+/// Writes the site file to stdout, and the chosen objects with the reasons to stderr.
 pub async fn discover(args: SiteDiscover) -> ExitStatus {
     match find(&args).await {
         Ok((text, explanation)) => {
@@ -102,7 +102,8 @@ fn read_endpoints(args: &SiteDiscover) -> Result<Option<Endpoints>> {
     endpoints.map(Some).map_err(|error| ExitStatus::Refused.error(error.to_string()))
 }
 
-/// Connects if the certificate is trusted. Returns the client, the certificate, and true if the site pins the certificate.
+/// Connects if the certificate is trusted. Returns the client, vCenter's certificate, and true if the user passed the
+/// certificate's thumbprint.
 async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)> {
     let (host, port) = address(&args.vcenter)?;
     let mut config = Config::new(host, args.user.clone(), read_password(&args.password_file)?);
@@ -127,7 +128,7 @@ async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)
     }
 }
 
-/// Parses `HOST` or `HOST:PORT`, or a URL like govc's `GOVC_URL`.
+/// Parses `HOST`, `HOST:PORT`, or a URL as in govc's `GOVC_URL`. Returns the host and the port, which defaults to 443.
 fn address(text: &str) -> Result<(String, u16)> {
     let text = text.strip_prefix("https://").unwrap_or(text);
     let text = text.strip_suffix('/').unwrap_or(text);
@@ -146,7 +147,7 @@ fn address(text: &str) -> Result<(String, u16)> {
     }
 }
 
-/// The chosen objects with reasons, and the root folder.
+/// The chosen objects with the reasons, and the root folder of the inventory.
 struct Places {
     datacenter: Choice,
     pool: Choice,

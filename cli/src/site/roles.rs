@@ -1,4 +1,5 @@
-//! Prints the commands that grant a vCenter user exactly the privileges that Layercake needs. Pure.
+//! Formats the commands that grant a vCenter user exactly the privileges that Layercake needs. This module doesn't
+//! perform I/O.
 
 use std::fmt::Write as _;
 
@@ -27,12 +28,12 @@ impl Grant {
         Self { scope, govc: object.to_string(), object: Some(object.clone()), name: name.to_owned() }
     }
 
-    /// Returns a grant on an object that the reader fills in.
+    /// Returns a grant on an object that isn't known here. The user replaces the placeholder in `path`.
     pub fn of_path(scope: PrivilegeScope, path: &str) -> Self {
         Self { scope, govc: path.to_owned(), object: None, name: String::new() }
     }
 
-    /// Returns the role, and true if it propagates to children.
+    /// Returns the name of the role, and true if the role also applies to the object's children.
     fn role(&self) -> (&'static str, bool) {
         match self.scope {
             // This role applies to all VMs in the datacenter, so it must be read-only.

@@ -54,7 +54,7 @@ pub fn folder() -> Option<PathBuf> {
 /// Returns true if a site file belongs to this machine's simulated site, with simulated nodes.
 ///
 /// # Errors
-/// If the site's record can't be read.
+/// Returns an error if the site's record can't be read.
 pub fn is_simulated(site: &SiteFile) -> Result<bool> {
     let record = daemon()?.read::<Record>()?;
     Ok(record.is_some_and(|record| !record.machines && record.vcenter.authority == site.vcenter_address()))
@@ -96,7 +96,7 @@ async fn start(args: &SiteSimulate) -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Returns the `site discover` output for the simulated vCenter with the usual choices.
+/// Returns the `site discover` output for the simulated vCenter and its default objects.
 async fn site_file(args: &SiteSimulate, record: &Record) -> Result<String> {
     let vcenter = &record.vcenter;
     let (host, port) = address(&vcenter.authority)?;
@@ -129,7 +129,8 @@ async fn site_file(args: &SiteSimulate, record: &Record) -> Result<String> {
     find(&discover).await.map(|(text, _)| text)
 }
 
-/// Returns the node address ranges. QEMU nodes share a network with the control planes, whose addresses are left out.
+/// Returns the address ranges of nodes. QEMU nodes share a network with the control plane addresses, which these ranges
+/// omit.
 fn node_addresses(record: &Record) -> impl Iterator<Item = ipnet::Ipv4Net> {
     let parts: &[(u8, u8)] = if record.machines {
         &[(0, 17), (128, 18), (192, 19), (224, 20), (240, 21), (248, 23)]

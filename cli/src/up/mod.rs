@@ -120,8 +120,8 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     outcome
 }
 
-/// Starts a stack in the background and brings up the clusters on it. Returns an error if a stack already runs in the
-/// background.
+/// Starts a stack in the background and brings up the clusters on it. Returns an error if a stack is already running in
+/// the background.
 async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
     let Some(session) = background::start(args, interrupts.next()).await? else {
@@ -136,12 +136,12 @@ async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts
     outcome
 }
 
-/// Prints the line over the `^C` that the terminal has echoed.
+/// Prints that the stack is stopping, over the `^C` that the terminal has echoed.
 fn say_stopping() {
     write_over("Stopping.");
 }
 
-/// A use of a running stack, with the requested clusters and their results.
+/// One `up` command on a running stack: its flags, and the results for its clusters.
 struct Run<'a> {
     args: &'a Up,
     session: Session,

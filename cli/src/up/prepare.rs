@@ -13,7 +13,7 @@ use crate::site::manifests;
 /// The ID of the vSAN Default Storage Policy.
 const STORAGE_POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
 
-/// Prepares the namespaces for the clusters in `documents`. Returns a description of each namespace.
+/// Prepares the namespaces for the clusters in `documents`. Returns a description of each namespace for the user.
 pub async fn prepare_namespaces(
     client: &Client,
     documents: &[Value],

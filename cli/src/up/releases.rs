@@ -8,8 +8,9 @@ use sim::releases::NODE_IMAGES;
 
 use crate::manifest::is_cluster;
 
-/// Returns the releases to add for the clusters in `documents`, each with the string that names it. Skips strings that
-/// can't become a simulated release: the API server refuses their clusters and lists the existing releases.
+/// Returns the releases to add for the clusters in `documents`, each with the string by which a manifest names it.
+/// Skips strings that can't become a simulated release. The API server refuses their clusters and lists the existing
+/// releases.
 pub fn missing(documents: &[Value], given: &[FurtherRelease]) -> Vec<(String, FurtherRelease)> {
     let mut added: Vec<(String, FurtherRelease)> = Vec::new();
     let named: BTreeSet<String> =

@@ -6,8 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use layercake::args::Cli;
 
-/// Returns the reason if the command line refuses `args`. If `whole` is false, `args` are a mention, such as `layercake
-/// image build` in a sentence, which may omit arguments.
+/// Returns an error with the reason if the command line refuses `args`. If `whole` is false, `args` only mention a
+/// command, such as `layercake image build` in a sentence, and may omit arguments.
 pub fn check(args: &[String], whole: bool) -> Result<(), String> {
     let given = args.iter().map(String::as_str).filter(|arg| !is_elision(arg));
     let Err(error) = Cli::try_parse_from(std::iter::once("layercake").chain(given)) else { return Ok(()) };

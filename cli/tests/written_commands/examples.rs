@@ -1,4 +1,4 @@
-//! Tests that stories run the command examples.
+//! Tests that the stories, which are the end-to-end tests in `test/stories`, run the command examples.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use layercake::args::{Cli, examples};
 
 use crate::{command, shell};
 
-/// A command with its flags, by their long names.
+/// A command and its flags. Flags have their long names.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     command: String,
@@ -30,7 +30,7 @@ impl Shape {
         (!path.is_empty()).then(|| Self { command: path.join(" "), flags })
     }
 
-    /// Returns true if a run of `other` shows the effect of this one. The flags for namespaces don't matter.
+    /// Returns true if a run of `other` also shows the effect of this command. Ignores the flags for namespaces.
     fn is_shown_by(&self, other: &Self) -> bool {
         let mut flags =
             self.flags.iter().filter(|flag| !["namespace", "all-namespaces"].contains(&flag.as_str()));
@@ -38,7 +38,7 @@ impl Shape {
     }
 }
 
-/// Returns the long name of the flag in an argument.
+/// Returns the long name of the flag in an argument, or `None` if the argument isn't a known flag.
 fn long_name(command: &Command, arg: &str) -> Option<String> {
     let named = |name: &str| {
         command.get_arguments().find(|known| {
@@ -56,8 +56,8 @@ fn long_name(command: &Command, arg: &str) -> Option<String> {
     Some(known?.get_long().unwrap_or_default().to_owned())
 }
 
-/// Returns the lists in a Rust source that begin with a command, such as `["site", "stop"]`. Items that aren't literals
-/// become empty words.
+/// Returns the lists in a Rust source whose first item is a command, such as `["site", "stop"]`. Items that aren't
+/// literals become empty words.
 fn lists(source: &str) -> Vec<Vec<String>> {
     let starts = source.match_indices('[').map(|(at, _)| &source[at + 1..]);
     let lists = starts.map(words);
@@ -88,7 +88,7 @@ fn words(list: &str) -> Vec<String> {
     words
 }
 
-/// Returns the beginnings of the blocks that a story skips.
+/// Returns the beginnings of the code blocks that a story skips.
 fn skipped(source: &str) -> Vec<&str> {
     source.split("page.skip(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }

@@ -33,7 +33,7 @@ fn the_command_line_accepts_every_written_command() {
     assert!(found >= FEWEST, "only {found} commands were found");
 }
 
-/// Returns `FILE:LINE: COMMAND: why` for a refused command.
+/// Returns `FILE:LINE: COMMAND: REASON` for a command that the command line refuses, or `None` for a valid command.
 fn report(name: &Path, written: &Written) -> Option<String> {
     let why = command::check(&written.args, written.whole).err()?;
     Some(format!("{}:{}: layercake {}: {why}", name.display(), written.line, written.args.join(" ")))

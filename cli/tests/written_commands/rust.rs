@@ -55,7 +55,8 @@ fn quoted(source: &str) -> (String, usize) {
     (text, source.len())
 }
 
-/// Returns the text and the length of `r"…"` and `r#"…"#`.
+/// Returns the text of the raw string `r"…"` or `r#"…"#`, and its length in the source. Returns `None` for other
+/// literals.
 fn raw(source: &str) -> Option<(String, usize)> {
     let after = source.strip_prefix('r')?;
     let hashes = after.len() - after.trim_start_matches('#').len();

@@ -1,5 +1,5 @@
-//! Checks the protections of Cluster API's managers against workload clusters: memory limits, and proxies that limit
-//! responses. clusterctl doesn't install either.
+//! Checks that Cluster API's managers are protected against workload clusters, by memory limits and by proxies that
+//! limit responses. clusterctl doesn't install either.
 
 use components::catalogue::{COMPONENTS, Component};
 use components::guest_proxy;
@@ -9,7 +9,8 @@ use kit::diagnosis::{Check, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-/// Returns a warning if a manager lacks a limit or proxy, or the reason why the Deployments can't be read.
+/// Returns a warning if a manager lacks a memory limit or its proxy, or the reason why the Deployments can't be read.
+/// Returns `None` if all managers are protected.
 pub async fn check(client: &Client, check: Check) -> Option<Diagnosis> {
     let upstream = COMPONENTS.iter().filter(|component| component.is_upstream());
     let labels: Vec<_> = upstream.filter_map(|component| component.provider_label).collect();

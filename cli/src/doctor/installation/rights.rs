@@ -17,7 +17,7 @@ const GCM: Account = (GCM_NAMESPACE, "vmware-system-tkg-controller-manager");
 const CAPW: Account = (CAPW_NAMESPACE, "vmware-system-capw-controller-manager");
 const VMOP: Account = (VMOP_NAMESPACE, "vmware-system-vmop-controller-manager");
 
-/// The rights to check: the main steps from a TanzuKubernetesCluster to a VM.
+/// The rights to check. The programs need them for the main steps from a TanzuKubernetesCluster to a VM.
 const RIGHTS: &[Right] = &[
     (GCM, "list", "run.tanzu.vmware.com", "tanzukubernetesclusters"),
     (GCM, "create", "cluster.x-k8s.io", "clusters"),

@@ -9,7 +9,7 @@ use super::part::{AGAIN, Part};
 /// SHA-256 digests by file name, from lines such as `SHA256(node.ovf)= 0a1b…`.
 pub type Digests = BTreeMap<String, String>;
 
-/// Parses a manifest.
+/// Parses a manifest. Fails if a line isn't a SHA-256 digest.
 pub fn read(text: &str) -> Result<Digests> {
     let mut digests = Digests::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -59,7 +59,7 @@ pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the manifest doesn't list one of the parts.
+/// Fails if one of the parts is missing from the manifest.
 pub fn covers(digests: &Digests, parts: &[Part]) -> Result<()> {
     match parts.iter().find(|part| !digests.contains_key(&part.name)) {
         Some(part) => bail!("its manifest has no digest of {}. {AGAIN}", part.name),
