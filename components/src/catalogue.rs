@@ -182,26 +182,27 @@ impl Component {
         matches!(self.name, "cluster-api" | "kubeadm-bootstrap" | "kubeadm-control-plane")
     }
 
-    /// Returns the image reference.
+    /// Returns the reference of the component's image, with `registries` in place of the published ones.
     pub fn image_reference(&self, registries: &Registries) -> String {
         let registry = if self.is_upstream() { &registries.upstream } else { &registries.own };
         let repository = registry.as_deref().unwrap_or(self.image.repository).trim_end_matches('/');
         format!("{repository}/{}:{}", self.image.name, self.tag(registries))
     }
 
-    /// Returns the image tag: for Layercake's programs, the tag in `registries` if there is one.
+    /// Returns the image tag. For Layercake's programs, a tag in `registries` replaces the default tag.
     pub fn tag<'a>(&self, registries: &'a Registries) -> &'a str {
         registries.own_tag.as_deref().filter(|_| !self.is_upstream()).unwrap_or(self.image.tag)
     }
 
-    /// Returns the component with this manifest name: a folder in config/, or upstream's rendered manifests.
+    /// Returns the component whose manifests have this name, or `None` if there isn't one. The name is a folder in
+    /// config/, or the name of upstream's rendered manifests.
     pub fn of_manifests(name: &str) -> Option<&'static Self> {
         COMPONENTS.iter().find(|component| match component.source {
             Source::Config(manifests) | Source::Upstream { manifests, .. } => manifests == name,
         })
     }
 
-    /// Returns the component with this name.
+    /// Returns the component with this name, or `None` if there isn't one.
     pub fn find(name: &str) -> Option<&'static Self> {
         COMPONENTS.iter().find(|component| component.name == name)
     }

@@ -8,20 +8,20 @@ use time::{Duration, OffsetDateTime};
 
 use crate::error::{Error, Result};
 
-/// The certificate validity. A certificate can't be renewed, because its authority's key is discarded.
+/// The certificate validity. A certificate can't be renewed, because the key of the CA that signed it is discarded.
 pub const VALID: Duration = Duration::days(3650);
 /// The remaining validity below which `init` replaces a certificate.
 pub const RENEWED_BEFORE: Duration = Duration::days(365);
 
-/// A webhook server certificate with its key and its authority's certificate, all in PEM.
+/// A webhook server certificate with its key and the certificate of the CA that signed it, all in PEM.
 pub struct ServingPair {
-    /// The certificate of the authority that signed `certificate`. The authority's key no longer exists.
+    /// The certificate of the CA that signed `certificate`. The CA's key no longer exists.
     pub authority: String,
     pub certificate: String,
     pub key: String,
 }
 
-/// Generates a certificate for these DNS names, signed by a new authority.
+/// Generates a certificate for these DNS names, signed by a new CA.
 pub fn generate(dns_names: &[String], now: OffsetDateTime) -> Result<ServingPair> {
     let what = dns_names.first().cloned().unwrap_or_default();
     let failed = |source| Error::Certificate { what: what.clone(), source };

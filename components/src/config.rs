@@ -14,8 +14,8 @@ pub fn definitions() -> Result<Vec<Value>> {
     definitions_in("crd")
 }
 
-/// Returns the CRDs for other providers' kinds that Layercake's programs read. In a cluster, those providers install the
-/// CRDs.
+/// Returns the CRDs of the kinds that Layercake's programs read but other providers define. In a cluster, those
+/// providers install the CRDs.
 pub fn external_definitions() -> Result<Vec<Value>> {
     definitions_in("crd-external")
 }

@@ -25,5 +25,5 @@ impl Error {
     }
 }
 
-/// A result of this crate.
+/// A result with this crate's error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

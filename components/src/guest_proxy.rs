@@ -12,10 +12,11 @@ pub const CONTAINER: &str = "guest-proxy";
 pub const COMMAND: &str = "guest-proxy";
 /// The program whose image contains the proxy.
 const PROGRAM: &str = "capw";
-/// The proxy's port for the manager. The ports below are for health checks and metrics. The upstream managers themselves
-/// use 8443, 9440 and 9443.
+/// The port on which the proxy listens for the manager. The upstream managers themselves use 8443, 9440 and 9443.
 const PORT: u16 = 3128;
+/// The proxy's port for health checks.
 const HEALTH_PORT: u16 = 9441;
+/// The proxy's port for metrics.
 const METRICS_PORT: u16 = 8444;
 /// The proxy's memory. Connections to 500 clusters take 150 MiB, and responses take at most 32 MiB.
 const MEMORY: Memory = Memory { request_mib: 32, limit_mib: 512 };

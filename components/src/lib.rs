@@ -1,7 +1,7 @@
 //! The components of a management cluster: their manifests, images and certificates, and the installation order.
 //!
-//! Everything here is pure. The embedded plane runs the components as processes, and `layercake init` installs them as
-//! Deployments.
+//! The crate doesn't perform I/O. The embedded plane runs the components as processes, and `layercake init` installs
+//! them as Deployments.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod catalogue;

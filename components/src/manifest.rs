@@ -80,12 +80,12 @@ fn drop_descriptions(schema: &mut Value) {
     }
 }
 
-/// The address and key by which an API server on this machine calls a webhook server.
+/// The data with which an API server on this machine calls a webhook server: port, CA and conversion key.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// The port on 127.0.0.1.
     pub port: u16,
-    /// The authority for the server's certificate, as PEM in base64.
+    /// The CA that signed the server's certificate, as PEM in base64.
     pub ca_bundle: String,
     /// The last segment of conversion paths, by which the server recognizes the API server. `None` if it accepts every client.
     pub conversion_key: Option<String>,
@@ -124,7 +124,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the namespace of the Service that converts a CRD's objects, if any.
+/// Returns the namespace of the Service that converts a CRD's objects, or `None` if the CRD doesn't have a conversion
+/// webhook.
 pub fn converting_namespace(definition: &Value) -> Option<&str> {
     definition.pointer("/spec/conversion/webhook/clientConfig/service/namespace")?.as_str()
 }
@@ -153,8 +154,8 @@ const LEFT_OUT: [(&str, &[&str]); 5] = [
 ];
 
 impl Manifests {
-    /// Groups documents by use. Drops the kinds that only make sense with a kubelet or cert-manager. `what` names the documents in
-    /// errors.
+    /// Groups documents by use. Drops the kinds that only make sense with a kubelet or cert-manager. `what` names the
+    /// documents in errors.
     pub fn sorted(what: &str, documents: impl IntoIterator<Item = Value>) -> Result<Self> {
         let mut manifests = Self::default();
         for document in documents {

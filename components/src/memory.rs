@@ -1,8 +1,8 @@
 //! The memory limits of Cluster API's managers.
 //!
 //! Upstream doesn't limit Cluster API's own managers, and a manager keeps whatever a workload cluster's API server
-//! sends. A limit ends the manager before it fills its node, and the Go runtime's limit triggers garbage collection
-//! before that.
+//! sends. The kernel kills a manager that exceeds its limit, before its node runs out of memory. The Go runtime's limit
+//! triggers garbage collection before that.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ const LIMIT: &str = "MEMORY_LIMIT_MIB";
 pub const GO_LIMIT: &str = "GOMEMLIMIT";
 
 impl Memory {
-    /// Sets a container's memory request and limit, and the Go runtime's limit.
+    /// Sets a container's memory request and limit, and the Go runtime's memory limit.
     ///
     /// The kubelet computes the Go limit from the container limit, so that an administrator raises both with one value.
     /// The Go limit is 95 % of the container limit: a million bytes for each MiB.

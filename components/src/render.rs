@@ -18,7 +18,7 @@ pub const PULLS_IMAGES: &str = "--nodes-pull-images";
 const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
 /// The label that names the clusterctl provider to which an object belongs.
 pub const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
-/// The annotation that names a Certificate. cert-manager writes the Certificate's authority into the annotated object.
+/// The annotation that names a Certificate. cert-manager writes the CA of the Certificate into the annotated object.
 const INJECT: &str = "cert-manager.io/inject-ca-from";
 /// The key of the taint on control plane nodes.
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
@@ -106,7 +106,8 @@ pub fn dns_names(documents: &[Value]) -> Vec<String> {
     names.into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 
-/// Returns the name of the Secret from which the Deployment mounts its webhook certificate.
+/// Returns the name of the Secret from which the Deployment mounts its webhook certificate, or `None` if it doesn't
+/// mount a Secret.
 pub fn secret_name(documents: &[Value]) -> Option<String> {
     let deployment = documents.iter().find(|document| document["kind"] == "Deployment")?;
     let volumes = deployment.pointer("/spec/template/spec/volumes")?.as_array()?;
@@ -179,8 +180,8 @@ pub fn arguments_of_site(program: &str, networks: Networks, nodes_pull_images: b
     arguments
 }
 
-/// Adds a toleration for control plane nodes if it is missing, as in the IPAM provider's manifests. A management cluster may
-/// not have other nodes.
+/// Adds a toleration for control plane nodes if it is missing, as in the IPAM provider's manifests. A management
+/// cluster might not have any other nodes.
 fn tolerate_control_plane(pod: &mut Value) {
     let Some(pod) = pod.as_object_mut() else { return };
     let tolerations = pod.entry("tolerations").or_insert_with(|| json!([]));
@@ -200,7 +201,8 @@ fn without_mounted_certificate(pod: &mut Value) {
     }
 }
 
-/// Makes the API server trust `pair`'s authority, if given, when it calls a webhook. Removes the cert-manager annotation.
+/// Makes the API server trust the CA in `pair` when it calls a webhook. Without a `pair`, only removes the cert-manager
+/// annotation.
 fn trust(document: &mut Value, pair: Option<&ServingPair>) {
     if let Some(annotations) = document.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(INJECT);
