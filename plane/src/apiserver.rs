@@ -1,4 +1,4 @@
-//! The kube-apiserver command, with RBAC and only on loopback.
+//! The kube-apiserver command. The API server uses RBAC, and listens only on loopback.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::stack::{Stack, write_private};
 const ADMISSION: &str = "admission.json";
 const WEBHOOK_CLIENTS: &str = "webhook-clients.json";
 
-/// Returns the kube-apiserver command for `port`, with its data in the etcd on port `etcd`. If `services` is given, the
-/// API server reaches Services through the HTTP proxy on this Unix socket.
+/// Returns the kube-apiserver command for port `port`. It stores its data in the etcd on port `etcd`. If `services` is
+/// given, the API server reaches Services through the HTTP proxy on this Unix socket.
 pub(crate) fn command(
     stack: &Stack,
     exe: &Path,
@@ -45,7 +45,8 @@ pub(crate) fn command(
     Ok(Command::new(stack, "kube-apiserver", exe)?.gogc(50).args(args))
 }
 
-/// Returns the kubeconfig for webhook calls. The API server presents this certificate to all webhook servers.
+/// Returns the kubeconfig for webhook calls. It contains the client certificate that the API server presents to all
+/// webhook servers.
 fn webhook_clients(pki: &Path) -> Value {
     let user = json!({
         "client-certificate": pki.join("apiserver-webhooks.crt"),

@@ -15,7 +15,7 @@ use crate::workload::{Ports, Runtime, Wiring, Workload};
 use components::manifest::{Deployment, Manifests};
 
 /// A manager and its flags for a small machine. With upstream's concurrency of up to 100, most writes on a small
-/// machine would be conflicts.
+/// machine would conflict.
 struct Manager {
     name: &'static str,
     exe: fn(&Tools) -> &Path,
@@ -25,7 +25,7 @@ struct Manager {
     gates: &'static [Gate],
 }
 
-/// A feature gate that upstream disables by default. As in `clusterctl init`, an environment variable sets it.
+/// A feature gate that upstream disables by default. An environment variable sets it, as for `clusterctl init`.
 struct Gate {
     name: &'static str,
     variable: &'static str,

@@ -1,4 +1,4 @@
-//! The stack's own certificate authorities and the certificates that they sign. Other authorities aren't trusted.
+//! The stack's own CAs and the certificates that they sign. The stack doesn't trust other CAs.
 //!
 //! Keys are ECDSA on P-256. Such a key takes a millisecond to generate, and works for TLS and for ServiceAccount tokens.
 
@@ -15,7 +15,7 @@ use time::{Duration, OffsetDateTime};
 use crate::error::{Doing, Result};
 use crate::stack::write_private;
 
-/// The validity of an authority. A kept stack must trust itself for as long as its clusters live.
+/// The validity of a CA certificate. A stack in a kept folder uses its CAs for as long as its clusters live.
 const AUTHORITY_DAYS: i64 = 3650;
 /// The validity of a certificate. Certificates are reissued at every start.
 const CERTIFICATE_DAYS: i64 = 365;
@@ -34,14 +34,14 @@ impl Pair {
     }
 }
 
-/// A certificate authority.
+/// A certificate authority (CA).
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Reads the authority from `<name>.crt` and `<name>.key` in a folder, or creates it there.
+    /// Reads the CA from `<name>.crt` and `<name>.key` in a folder, or creates it there.
     pub fn open(folder: &Path, name: &str) -> Result<Self> {
         let read = |suffix: &str| fs::read_to_string(folder.join(format!("{name}.{suffix}")));
         let what = || format!("the certificate authority {name}");
@@ -60,7 +60,7 @@ impl Authority {
         Ok(Self { certificate, issuer: Issuer::new(params, key) })
     }
 
-    /// Returns the authority's own certificate in PEM.
+    /// Returns the CA's own certificate in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }

@@ -15,7 +15,7 @@ use crate::objects;
 use crate::stack::{Stack, write_private};
 use components::manifest::Endpoint;
 
-/// The base file name of the authority for the API server's client certificate in webhook calls.
+/// The base file name of the CA that signs the API server's client certificate for webhook calls.
 const WEBHOOKS: &str = "webhook-client-ca";
 
 pub(crate) struct Authorities {
@@ -48,15 +48,15 @@ pub(crate) struct Cluster {
     pub authorities: Authorities,
     pub server: Server,
     pub client: Client,
-    /// The key by which webhook servers recognize the API server in conversion requests, for which the API server doesn't
-    /// present a certificate.
+    /// The key by which webhook servers recognize the API server in conversion requests. The API server doesn't present
+    /// a client certificate in these requests.
     pub conversion_key: String,
 }
 
 /// The files by which a webhook server recognizes the API server among the clients that reach its port.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// The authority for the API server's client certificate.
+    /// The CA that signed the API server's client certificate.
     pub authority: PathBuf,
     /// The key at the end of conversion paths.
     pub conversion_key: PathBuf,

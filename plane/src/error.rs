@@ -10,7 +10,7 @@ pub enum Error {
     /// A file couldn't be accessed or a process couldn't be started.
     #[error("cannot {what}: {source}")]
     Io {
-        /// The failed operation, as in "read /path".
+        /// The failed operation and its target, such as "read /path".
         what: String,
         source: io::Error,
     },
@@ -59,7 +59,7 @@ pub enum Error {
     /// The API server refused a request or didn't respond.
     #[error("cannot {what}: {}", answer(source))]
     Api {
-        /// The failed operation, as in "apply Secret a".
+        /// The failed operation and its target, such as "apply Secret a".
         what: String,
         source: Box<kube::Error>,
     },
@@ -115,12 +115,12 @@ fn answer(error: &kube::Error) -> String {
     }
 }
 
-/// A result of this crate.
+/// A result with this crate's error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Adds the failed operation to an operating-system, API or certificate error.
 pub(crate) trait Doing<T> {
-    /// Adds the failed operation, as in "write /path".
+    /// Adds the failed operation and its target, such as "write /path".
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -1,4 +1,4 @@
-//! The etcd command, with one member that only accepts clients with a certificate from the stack's own authority.
+//! The etcd command, with one member that only accepts clients with a certificate from the stack's own CA.
 //!
 //! Otherwise, every user of the machine could read the clusters' keys from a loopback port.
 

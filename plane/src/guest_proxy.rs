@@ -11,7 +11,7 @@ use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, ports};
 
-/// The `argv[0]` with which the executable acts as the program that contains the proxy.
+/// The `argv[0]` with which the executable acts as capw, the program that contains the proxy.
 const PROGRAM: &str = "capw";
 /// The process limit for reserved memory, in MiB. As with Layercake's other programs, the process doesn't use all the
 /// memory that it reserves.
@@ -20,7 +20,7 @@ const DATA_MIB: u32 = 1024;
 const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
-/// A proxy that is ready.
+/// A running proxy that is ready for connections.
 pub(crate) struct GuestProxy {
     pub process: Supervised,
     pub port: u16,

@@ -3,8 +3,8 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Checks that `GET path` on 127.0.0.1:`port` returns 200. Otherwise, the error is the last line of the response or the
-/// connection error.
+/// Checks that `GET path` on 127.0.0.1:`port` returns 200. Otherwise, the error is the last line of the response, or
+/// the reason why the connection failed.
 pub async fn answers(port: u16, path: &str) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.map_err(text)?;

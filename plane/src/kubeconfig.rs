@@ -9,7 +9,7 @@ use crate::certs::Pair;
 #[derive(Debug, Clone)]
 pub struct Server {
     pub url: String,
-    /// The server's certificate authority in PEM.
+    /// The CA that signed the server's certificate, in PEM.
     pub authority: String,
 }
 

@@ -24,7 +24,7 @@ pub fn of(stack: &str) -> Vec<Member> {
     marked(|mark| mark == stack.as_bytes())
 }
 
-/// Kills all processes whose mark `is_meant` accepts, until two scans in a row find none. Blocks for at most 30 s.
+/// Kills all processes whose mark `is_meant` accepts, until two scans in a row don't find any. Blocks for at most 30 s.
 pub fn end(is_meant: impl Fn(&[u8]) -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let mut quiet_looks = 0;

@@ -28,7 +28,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// The lifetime of ServiceAccount tokens. They are requested again at every start, so expiry doesn't matter.
 const TOKEN_SECONDS: i64 = 365 * 24 * 3600;
 
-/// Applies objects concurrently.
+/// Applies objects concurrently. Stops at the first error.
 pub async fn apply_all<'a>(client: &Client, objects: impl IntoIterator<Item = &'a Value>) -> Result<()> {
     stream::iter(objects)
         .map(|object| apply(client, object))
@@ -42,7 +42,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<()> {
     apply_within(client, object, LIMIT).await
 }
 
-/// Like [`apply`], but retries after transient refusals for at most `limit`.
+/// Applies an object like [`apply`], but retries after transient refusals for at most `limit`.
 pub async fn apply_within(client: &Client, object: &Value, limit: Duration) -> Result<()> {
     let (api, object) = typed(client, object)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
@@ -167,7 +167,8 @@ pub async fn served(client: &Client, definitions: &[Value], limit: Duration) -> 
     .await
 }
 
-/// Waits until every ClusterRole with an aggregation rule in `objects` has rules, for at most a minute each.
+/// Waits until the API server has computed the rules of every ClusterRole with an aggregation rule in `objects`, for at
+/// most a minute each.
 pub async fn aggregated(client: &Client, objects: &[Value]) -> Result<()> {
     for object in objects.iter().filter(|object| object.get("aggregationRule").is_some()) {
         let (api, role) = typed(client, object)?;

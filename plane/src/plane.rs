@@ -113,8 +113,8 @@ impl Plane {
         Ok(())
     }
 
-    /// Starts only etcd and the API server, and applies Layercake's CRDs. Only controllers that [`run`](Self::run) starts
-    /// later act, so that their cost can be measured.
+    /// Starts only etcd and the API server, and applies Layercake's CRDs. Controllers run only if the caller starts
+    /// them with [`run`](Self::run), so that their cost can be measured.
     pub async fn bare(options: Options) -> Result<Self> {
         Self::served(options, Vec::new()).await
     }
@@ -284,7 +284,8 @@ impl Plane {
         &self.tools
     }
 
-    /// Returns the control plane's own processes, from etcd to Cluster API's managers.
+    /// Returns the control plane's own processes: etcd, the API server, and those that [`Plane::run_managers`] has
+    /// started.
     pub fn parts(&self) -> impl Iterator<Item = &Supervised> {
         [&self.store, &self.server].into_iter().chain(self.managers.get().into_iter().flatten())
     }

@@ -1,4 +1,4 @@
-//! Deletes the admission policies that a kept plane must not have when its API server starts.
+//! Deletes admission policies from a plane's kept data, because they would refuse requests when the API server starts.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ const PREFIX: &str = "/registry/validatingadmissionpolicies/";
 /// The suffix of API groups that Kubernetes itself serves.
 const BUILT_IN: &str = ".k8s.io";
 
-/// Deletes Layercake's policies with parameters of a custom kind from etcd. They are applied again when Layercake's
-/// programs start. Other policies stay.
+/// Deletes from etcd those of Layercake's admission policies whose parameters have a custom kind. The policies are
+/// applied again when Layercake's programs start. Other policies stay.
 ///
 /// When an API server starts, it looks up the policies' parameter kinds before it serves custom kinds, and again only
 /// 30 s later. Until then, policies with parameters of a custom kind would refuse every request.
@@ -40,7 +40,7 @@ pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) 
     store.until("etcd does not delete the admission policies of the programs", within, deleted).await
 }
 
-/// Returns the names of Layercake's policies with parameters of a custom kind.
+/// Returns the names of Layercake's admission policies whose parameters have a custom kind.
 fn with_custom_parameters() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for component in &COMPONENTS {

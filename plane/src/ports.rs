@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-/// Ports that this process has handed out. Their owners may not have bound them yet.
+/// Ports that this process has handed out. The programs that got them might not listen on them yet.
 static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
 /// The first port to try. Well-known servers use lower ports.

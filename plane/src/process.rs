@@ -62,8 +62,9 @@ impl Command {
         Ok(command.gogc(40).gomemlimit(GO_MIB))
     }
 
-    /// Limits the process's memory to `mib` MiB. The kernel refuses more, which ends the program. A Go program collects
-    /// more garbage from three quarters of the limit on. A `GOMEMLIMIT` in this process's environment replaces both limits.
+    /// Limits the process's memory to `mib` MiB. The kernel refuses to reserve more, so the program exits. From three
+    /// quarters of the limit on, a Go program collects more garbage. A `GOMEMLIMIT` in this process's environment
+    /// replaces both limits.
     ///
     /// The kernel counts all writable memory that the process has reserved, not only the memory in use.
     #[must_use]
@@ -88,7 +89,7 @@ impl Command {
         if std::env::var_os(GOGC).is_some() { self } else { self.env(GOGC, percent.to_string()) }
     }
 
-    /// Sets `argv[0]`.
+    /// Sets the `argv[0]` with which the program is called.
     #[must_use]
     pub fn arg0(mut self, arg0: impl AsRef<OsStr>) -> Self {
         arg0.as_ref().clone_into(&mut self.arg0);
@@ -109,14 +110,14 @@ impl Command {
         self
     }
 
-    /// Sets an environment variable.
+    /// Sets an environment variable for the process.
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Connects standard input and output to pipes. Then only standard error is logged.
+    /// Connects standard input and output to pipes. The log then contains only standard error.
     #[must_use]
     pub fn piped(mut self) -> Self {
         self.pipes = true;

@@ -55,7 +55,7 @@ impl Program {
     }
 
     /// Makes this an additional replica. Its Pod name differs, so it waits until the first replica's lease is free. Its
-    /// webhooks aren't called, because there is no Service that would route to the live replica.
+    /// webhooks aren't called, because the plane doesn't have Services that could route to the live replica.
     #[must_use]
     pub fn replica(mut self, replica: u32) -> Self {
         self.replica = replica;
@@ -76,7 +76,7 @@ impl Program {
         }
     }
 
-    /// Returns the process name in the stack.
+    /// Returns the name by which the process is known in the stack.
     pub(crate) fn process(&self) -> String {
         match self.replica {
             0 => self.name.clone(),

@@ -11,13 +11,13 @@ use crate::members;
 
 pub use crate::mark::{MARK, NAME};
 
-/// The identity and folder of a stack.
+/// The identity and the folder of a stack. All its processes share both.
 #[derive(Debug)]
 pub struct Stack {
     id: String,
     folder: PathBuf,
     ephemeral: bool,
-    /// Keeps other stacks out of a kept folder for as long as this stack runs.
+    /// The lock that keeps other stacks out of a kept folder for as long as this stack runs.
     _lock: Option<File>,
 }
 
@@ -51,7 +51,7 @@ impl Stack {
         Ok(Self { id, folder, ephemeral: false, _lock: Some(lock) })
     }
 
-    /// Returns the value of [`MARK`] in the environment of the stack's processes.
+    /// Returns the stack's ID, which is the value of [`MARK`] in the environment of its processes.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -20,14 +20,14 @@ const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// The run time that resets the restart delay, and the time after which [`Supervised::ending`] ignores an exit.
 const STABLE_FOR: Duration = Duration::from_mins(1);
-/// The number of exits after which a process isn't expected to become ready any more.
+/// The number of exits after which a process is no longer expected to become ready.
 const EARLY_ENDS: u32 = 3;
 
-/// The number of exits that make a process count as repeatedly exiting.
+/// The number of exits from which [`Supervised::ending`] reports a process.
 const OFTEN: u32 = 2;
-/// The number of last log lines to search for the reason of an exit.
+/// The number of lines at the end of the log to search for the reason of an exit.
 const REASON_LINES: usize = 30;
-/// The maximum length of a logged reason, in characters.
+/// The maximum length of the reason from the log, in characters.
 const REASON_CHARS: usize = 200;
 
 /// Returns the delays before successive restarts.
@@ -120,7 +120,8 @@ impl Supervised {
         self.state.borrow().pid
     }
 
-    /// Returns the last exit and its reason if the process has exited several times, most recently within the last minute.
+    /// Returns the last exit and its reason if the process has exited at least twice, most recently within the last
+    /// minute. Otherwise, returns `None`.
     pub fn ending(&self) -> Option<Ending> {
         let State { failures, last_end, ended_at, log_from, .. } = self.state();
         if failures < OFTEN || ended_at?.elapsed() > STABLE_FOR {
@@ -252,8 +253,8 @@ impl Keeper {
         });
     }
 
-    /// Restarts the process after its delay, or when ordered. If `is_held` is true, only an order restarts it. Returns `None`
-    /// if the process was stopped meanwhile.
+    /// Restarts the process after its delay, or earlier if an order to start it arrives. If `is_held` is true, only an
+    /// order restarts it. Returns `None` if an order stops the process.
     async fn restarted(&mut self, mut is_held: bool) -> Option<Process> {
         loop {
             let delay = self.delays.peek().copied().unwrap_or(LONGEST_DELAY);

@@ -18,7 +18,7 @@ use crate::{health, objects, ports};
 use components::catalogue::Component;
 use components::manifest::{Deployment, Manifests};
 
-/// The factor from a memory limit to the process limit for Layercake's programs. The memory limit counts memory in use,
+/// The ratio of the process limit to the memory limit for Layercake's programs. The memory limit counts memory in use,
 /// but the process limit counts reserved memory, which is up to twice as much because of thread stacks.
 const RESERVED: u32 = 4;
 
@@ -27,7 +27,7 @@ const RESERVED: u32 = 4;
 const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
-/// The kubeconfig, ports and certificates for a program's arguments.
+/// The kubeconfig, ports and certificates that become a program's arguments.
 pub(crate) struct Wiring<'a> {
     pub kubeconfig: &'a Path,
     pub metrics: u16,
@@ -74,7 +74,7 @@ pub(crate) struct Workload<'a> {
     pub args: Arguments<'a>,
 }
 
-/// A program that is ready.
+/// A running program that is ready.
 pub(crate) struct Runtime {
     pub process: Supervised,
     /// The guest proxy beside the program.
@@ -129,7 +129,7 @@ impl Workload<'_> {
         }
     }
 
-    /// Applies the CRDs whose objects this program converts, with its webhook URL.
+    /// Applies the CRDs whose objects this program converts. Each CRD gets the URL of the program's webhook server.
     pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
         objects::apply_all(&cluster.client, &endpoint.reached(self.converted)).await

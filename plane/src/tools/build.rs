@@ -13,7 +13,8 @@ use super::progress::Progress;
 use super::tool::Tool;
 use crate::error::{Doing, Result};
 
-/// Programs that one Go run builds: either programs in one module that get their names from Go, or a single program.
+/// Programs that one run of `go build` builds: either the programs in one module that get their names from Go, or one
+/// other program.
 struct Batch {
     module: &'static Module,
     tools: Vec<&'static Tool>,

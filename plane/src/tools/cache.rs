@@ -45,7 +45,8 @@ impl Cache {
         self.folder(tool.module).join(tool.name)
     }
 
-    /// Returns the file with the version checks for programs outside the cache.
+    /// Returns the path to the file that stores the results of version checks. Only programs outside the cache are
+    /// checked.
     pub(super) fn notes(&self) -> PathBuf {
         self.root.join("versions.json")
     }

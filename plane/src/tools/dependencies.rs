@@ -33,7 +33,7 @@ pub fn dependencies(tools: &[&'static Tool]) -> Result<Vec<Dependency>> {
     Ok(modules.into_iter().collect())
 }
 
-/// Parses a line of output. Returns `None` for a module without a version, such as an embedded module.
+/// Parses a line of the `go list` output. Returns `None` for a module without a version, such as an embedded module.
 fn parsed(line: &str) -> Option<Dependency> {
     let mut fields = line.split('\t');
     let (path, version, folder) = (fields.next()?, fields.next()?, fields.next()?);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// The approximate number of packages that Go reports during one second of build time on two cores.
 const PACKAGES_PER_SECOND: f64 = 5.0;
-/// The share of the work that must be done before the pace allows an estimate.
+/// The share of the work that must be finished before [`Estimate::left`] returns an estimate.
 const ENOUGH: f64 = 0.04;
 
 /// The work of a build in seconds on two cores, and the finished part of it.

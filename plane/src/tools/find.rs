@@ -1,7 +1,7 @@
 //! Finds a program without building it: at a path from the user, in KUBEBUILDER_ASSETS, on PATH or in the cache.
 //!
-//! Version checks for programs outside the cache are stored in the cache by path, size and modification time, so that
-//! each program is run only once for this check.
+//! Programs outside the cache are run to check their version. The results are stored in the cache by path, size and
+//! modification time, so that each program is checked only once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,8 +15,8 @@ use super::progress::Progress;
 use super::tool::Tool;
 use crate::error::{Error, Result};
 
-/// The version checks for programs outside the cache. The key is the path, size, modification time and expected version.
-/// The value is true if the version fits.
+/// The results of version checks for programs outside the cache. The key is the path, size, modification time and
+/// expected version. The value is true if the program has the expected version.
 type Notes = BTreeMap<String, bool>;
 
 pub(super) struct Finder<'a> {
@@ -61,7 +61,7 @@ impl<'a> Finder<'a> {
         Ok(executable(&cached).is_some().then_some(cached))
     }
 
-    /// Checks a program that the user named. If it isn't usable, this is an error instead of a reason to look elsewhere.
+    /// Checks a program that the user named. Fails if it isn't usable, instead of searching for another one.
     fn checked(&mut self, tool: &Tool, path: &Path) -> Result<PathBuf> {
         let refusal = |reason: String| Error::Tool { tool: tool.name.to_owned(), reason };
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -94,7 +94,7 @@ impl<'a> Finder<'a> {
         fits
     }
 
-    /// Stores the version checks for the next start. Ignores errors, because the checks can be repeated.
+    /// Stores the results of the version checks for the next start. Ignores errors, because the checks can be repeated.
     pub(super) fn remember(&self) {
         if self.notes.len() != self.noted
             && self.cache.make().is_ok()

@@ -16,8 +16,8 @@ use components::manifest;
 use components::plan::Upstream;
 use serde_json::Value;
 
-/// Manifests to render: their name, the embedded module that depends on the upstream Go module, the upstream Go module's
-/// path, and the kustomize folder in the upstream Go module.
+/// Manifests to render: their name, the embedded module that depends on the upstream Go module, the upstream Go
+/// module's path, and the kustomize folder in the upstream Go module.
 struct Rendered {
     name: &'static str,
     module: &'static Module,

@@ -54,7 +54,7 @@ impl Tools {
     }
 }
 
-/// Options to find programs.
+/// Options for finding and building programs.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The paths that the user gave, by program name. The program must be one of [names] or in `further`.

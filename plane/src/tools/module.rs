@@ -101,7 +101,7 @@ impl Module {
         files
     }
 
-    /// Returns the module's folder name in the cache. It changes with everything that a build depends on.
+    /// Returns the module's folder name in the cache. It contains a hash of everything that a build depends on.
     pub(super) fn folder(&self) -> String {
         let mut hash = Sha256::new();
         for (path, content) in self.files() {
@@ -137,12 +137,12 @@ impl Module {
         Ok(())
     }
 
-    /// Returns true if the module has a `go.mod`.
+    /// Returns true if the embedded sources contain a `go.mod`.
     pub(super) fn is_complete(&self) -> bool {
         self.files().iter().any(|(path, _)| *path == Path::new("go.mod"))
     }
 
-    /// Returns the linker flags: without symbol tables, and with the versions.
+    /// Returns the linker flags, which omit symbol tables and set the version variables.
     pub(super) fn ldflags(&self) -> String {
         let mut flags = "-s -w".to_owned();
         for (variable, value) in self.stamps {

@@ -121,7 +121,7 @@ impl Progress for Lines {
     }
 }
 
-/// Discards all progress.
+/// A [`Progress`] that discards everything.
 #[cfg(test)]
 pub(super) struct Quiet;
 

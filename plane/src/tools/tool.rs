@@ -10,8 +10,8 @@ pub struct Tool {
     pub module: &'static Module,
     /// The Go package to build, as the module names it.
     pub package: &'static str,
-    /// The arguments for the version check, and the required beginning of a line of output. `None` if only a build from the
-    /// module is accepted.
+    /// The arguments for the version check, and the beginning of the line that the program must print. `None` if only a
+    /// program that was built from the module is accepted.
     pub version: Option<(&'static [&'static str], &'static str)>,
     /// The build time from scratch in seconds on two cores, for estimates.
     pub seconds: u32,
@@ -23,7 +23,8 @@ impl Tool {
         Self { name, module, package, version: None, seconds: 10 }
     }
 
-    /// Accepts a program from elsewhere if, with the arguments `args`, it prints a line that begins with `answer`.
+    /// Also accepts a program that wasn't built from the module. The program must print a line that begins with
+    /// `answer` if it is run with the arguments `args`.
     #[must_use]
     pub const fn with_version(self, args: &'static [&'static str], answer: &'static str) -> Self {
         Self { version: Some((args, answer)), ..self }
@@ -35,7 +36,8 @@ impl Tool {
         Self { seconds, ..self }
     }
 
-    /// Returns true if `go build` gives the program its name by default, so that it can be built together with others.
+    /// Returns true if `go build` names the program correctly by default. Then it can be built together with other
+    /// programs.
     pub(super) fn is_named_by_go(&self) -> bool {
         self.package.rsplit('/').next() == Some(self.name)
     }

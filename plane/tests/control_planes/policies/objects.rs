@@ -10,10 +10,10 @@ use super::programs;
 pub const NAMESPACE: &str = "tenant";
 /// A user in the namespace with rights on all kinds, but without the right to get Secrets or ConfigMaps.
 pub const MALLORY: &str = "mallory";
-/// The account that a program in workload cluster `c` uses.
+/// The account that a program in workload cluster `c` uses in the management cluster.
 pub const LENT: &str = "system:serviceaccount:tenant:c-pvcsi";
 pub const RBAC: &str = "rbac.authorization.k8s.io";
-/// The name suffixes of Secrets that a cluster uses.
+/// The name suffixes of the Secrets that belong to a cluster.
 pub const CLUSTER_SECRETS: [&str; 9] =
     ["ca", "etcd", "proxy", "sa", "kubeconfig", "ssh", "ssh-password", "ssh-password-hashed", "encryption"];
 

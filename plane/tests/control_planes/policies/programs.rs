@@ -13,7 +13,7 @@ const CONTROL_PLANE: &str =
     "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager";
 const GCM: &str = "system:serviceaccount:vmware-system-tkg:vmware-system-tkg-controller-manager";
 const CAPW: &str = "system:serviceaccount:vmware-system-capw:vmware-system-capw-controller-manager";
-/// The type of Cluster API's Secrets.
+/// The type of the Secrets that Cluster API creates.
 const OWN: &str = "cluster.x-k8s.io/secret";
 const TOKEN: &str = "kubernetes.io/service-account-token";
 /// A namespace with system programs.

@@ -24,7 +24,7 @@ pub struct Refused {
 #[derive(Clone)]
 pub enum Request {
     Create(Value),
-    /// Changes an object, given its kind and name, with a merge patch.
+    /// A merge patch for the object with this kind and name.
     Change(&'static str, &'static str, Value),
     Delete(&'static str, &'static str),
 }
