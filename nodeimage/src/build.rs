@@ -155,8 +155,8 @@ impl Build<'_> {
         self.finish(&name, &version, &lock, &format!("{list:#}\n"), epoch)
     }
 
-    /// Returns `locked` with the current Go version, or a lock for the newest packages. Reports in the progress output if the Go version
-    /// has changed.
+    /// Returns `locked` with the current Go version, or a lock for the newest packages. Reports in the progress output
+    /// if the Go version has changed.
     fn lock(&self, locked: Option<Lock>) -> Result<Lock> {
         let go = tools::go_version()?;
         match locked {
@@ -217,8 +217,8 @@ impl Build<'_> {
         fs::write(&path, images).doing("write", &path)
     }
 
-    /// Packs the OVA, writes the kernel command line, the SBOM (`list`) and the lock file, moves all files to the output folder under their
-    /// final names, and writes the checksum file.
+    /// Packs the OVA, writes the kernel command line, the SBOM (`list`) and the lock file, moves all files to the
+    /// output folder under their final names, and writes the checksum file.
     fn finish(&self, name: &str, version: &str, lock: &Lock, list: &str, epoch: i64) -> Result<BuiltImage> {
         let made = self.work.join("out");
         let disk = made.join("disk.vmdk");

@@ -12,9 +12,11 @@ pub(crate) struct Builder {
     privileges: &'static [&'static str],
 }
 
-/// Arguments for `unshare` that create mount and PID namespaces. When `unshare` exits, all processes in the namespaces are killed.
+/// Arguments for `unshare` that create mount and PID namespaces. When `unshare` exits, all processes in the namespaces
+/// are killed.
 const NAMESPACES: [&str; 5] = ["--mount", "--pid", "--fork", "--kill-child", "--propagation=private"];
-/// Arguments for `unshare` that make an unprivileged user root in a namespace, with the id ranges from /etc/subuid and /etc/subgid.
+/// Arguments for `unshare` that make an unprivileged user root in a namespace, with the id ranges from /etc/subuid and
+/// /etc/subgid.
 const USER_NAMESPACE: [&str; 3] = ["--user", "--map-root-user", "--map-auto"];
 
 impl Builder {
@@ -40,8 +42,8 @@ impl Builder {
         ))
     }
 
-    /// Runs the script `steps/NAME` with `epoch` as SOURCE_DATE_EPOCH. `what` describes the purpose in error messages and begins with a
-    /// verb.
+    /// Runs the script `steps/NAME` with `epoch` as SOURCE_DATE_EPOCH. `what` describes the purpose in error messages
+    /// and begins with a verb.
     pub(crate) fn step(&self, name: &str, epoch: i64, what: &str) -> Result<()> {
         let mut command = self.unshared();
         command.arg("/bin/sh").arg(self.work.join("steps/enter")).arg(&self.work).arg(name);

@@ -80,8 +80,8 @@ impl PreloadedImage {
     }
 }
 
-/// Returns a node's images under the names that kubeadm and the add-on manifests use. kubeadm doesn't pull images that are already
-/// present.
+/// Returns a node's images under the names that kubeadm and the add-on manifests use. kubeadm doesn't pull images that
+/// are already present.
 pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
     let registry = |name: &str| format!("registry.k8s.io/{name}");
     let defaults = &release.defaults;
@@ -164,7 +164,8 @@ pub(crate) fn pause(release: &KubernetesRelease) -> String {
     format!("registry.k8s.io/pause:{}", release.defaults.pause)
 }
 
-/// Returns a program's path on the node, relative to the root folder, or `None` if the program isn't installed on the node itself.
+/// Returns a program's path on the node, relative to the root folder, or `None` if the program isn't installed on the
+/// node itself.
 pub(crate) fn place_on_node(program: &str) -> Option<String> {
     if CNI_TOOLS.iter().any(|tool| tool.name == program) {
         return Some(format!("opt/cni/bin/{program}"));

@@ -14,7 +14,8 @@ use crate::spdx::Part;
 /// The folder on the node for Go modules' license texts.
 const GO_LICENCES: &str = "usr/share/doc/go";
 
-/// Returns the Go modules in all programs, plus the standard library of the Go version `go`. Copies the modules' license texts to `files`.
+/// Returns the Go modules in all programs, plus the standard library of the Go version `go`. Copies the modules'
+/// license texts to `files`.
 pub(crate) fn go_modules(programs: &[&'static Tool], go: &str, files: &Path) -> Result<BTreeSet<Part>> {
     let mut parts = BTreeSet::new();
     for tools in programs.chunk_by(|one, next| std::ptr::eq(one.module, next.module)) {
@@ -82,7 +83,7 @@ pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Re
             let copyright = files.join("usr/share/doc").join(&name).join("copyright");
             let text = match fs::read(&copyright) {
                 Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                // The folder can be a symbolic link to another package's folder, and that folder may not exist here.
+                // The folder can be a symbolic link to another package's folder, which might not exist here.
                 Err(_) => String::new(),
             };
             parts.insert(Part {
@@ -97,7 +98,8 @@ pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Re
     Ok(parts)
 }
 
-/// Parses a package's file name. Returns the name, the version without its epoch, and the architecture.
+/// Parses a package's file name. Returns the name, the version without its epoch, and the architecture, or `None` for a
+/// file name with a different format.
 fn named(file: &str) -> Option<(String, String, String)> {
     let mut fields = file.strip_suffix(".deb")?.split('_');
     let (name, version, arch) = (fields.next()?, fields.next()?, fields.next()?);

@@ -12,8 +12,8 @@
 //! | `contents`, `licence`, `spdx` | the software bill of materials (SBOM) |
 //! | `build` | the build order |
 //!
-//! Established tools (mke2fs, mtools, sfdisk, ukify, qemu-img) write the file formats. The tools come from packages that the lock file
-//! pins, so the same inputs produce the same bytes on every machine.
+//! Established tools (mke2fs, mtools, sfdisk, ukify, qemu-img) write the file formats. The tools come from packages
+//! that the lock file pins, so the same inputs produce the same bytes on every machine.
 
 #![cfg_attr(
     test,

@@ -12,8 +12,8 @@ pub struct OperatingSystem {
     pub(crate) version: &'static str,
     /// The Debian code name.
     pub(crate) suite: &'static str,
-    /// The vSphere guest ID. It may be the ID for an older Debian version, because older hosts don't know the newer ID. vSphere treats both
-    /// IDs alike.
+    /// The vSphere guest ID. It may be the ID for an older Debian version, because older hosts don't know the newer ID.
+    /// vSphere treats both IDs alike.
     pub(crate) guest_id: &'static str,
 }
 

@@ -9,8 +9,9 @@ use tar::{Builder, EntryType, Header};
 use crate::digest::{sha256, sha256_of};
 use crate::error::{Doing, Result};
 
-/// Writes the OVA to `path`. `name` is the file name of descriptor and manifest without extension, `descriptor` is the descriptor's
-/// content, `disk_file` is the disk's file name in the descriptor, and `epoch` is the timestamp for all files in seconds since 1970.
+/// Writes the OVA to `path`. `name` is the file name of descriptor and manifest without extension, `descriptor` is the
+/// descriptor's content, `disk_file` is the disk's file name in the descriptor, and `epoch` is the timestamp for all
+/// files in seconds since 1970.
 pub(crate) fn write(
     path: &Path,
     name: &str,

@@ -20,8 +20,8 @@ pub(crate) struct OvfDescriptor<'a> {
     pub(crate) disk_bytes: u64,
 }
 
-/// Returns a node image's OVF properties (key and value): first the `vmware-system` properties, then the properties that image-builder
-/// sets.
+/// Returns a node image's OVF properties (key and value): first the `vmware-system` properties, then the properties
+/// that image-builder sets.
 ///
 /// `version` is the image's release version, such as `v1.36.3+layercake.20261121`.
 pub fn properties(

@@ -1,4 +1,5 @@
-//! The image and build files in the folders next to `src/`. They are embedded, so that an installed program can build images, too.
+//! The image and build files in the folders next to `src/`. They are embedded, so that an installed program can build
+//! images, too.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

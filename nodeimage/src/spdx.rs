@@ -14,7 +14,7 @@ pub(crate) struct Part {
     /// The package URL (purl).
     pub(crate) purl: String,
     pub(crate) source: String,
-    /// SPDX license identifiers. Empty if unknown.
+    /// The SPDX license identifiers. Empty if unknown.
     pub(crate) licences: BTreeSet<String>,
 }
 

@@ -30,7 +30,8 @@ pub(crate) fn settle_content_id(path: &Path, seed: &str) -> Result<()> {
     file.write_all_at(&descriptor, SECTOR).doing("write", path)
 }
 
-/// Returns the position of the content id's digits. There are one to eight digits, because qemu-img omits leading zeros.
+/// Returns the position of the content id's digits, or `None` if the descriptor doesn't contain them. There are one to
+/// eight digits, because qemu-img omits leading zeros.
 fn content_id(descriptor: &[u8]) -> Option<Range<usize>> {
     let start = descriptor.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();
     let digits = descriptor.get(start..)?.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();

@@ -79,8 +79,8 @@ impl Apt {
         command
     }
 
-    /// Returns the packages with these names and their dependencies, in a possible install order. `essential` lists additional apt
-    /// patterns.
+    /// Returns the packages that apt would install for `essential` and `names`, including dependencies, in a possible
+    /// install order. `essential` contains apt patterns, such as `?essential`.
     fn closure(&self, essential: &[&str], names: &[&str]) -> Result<Vec<Package>> {
         let mut command = self.command("apt-get");
         command.args(["-qq", "-y", "--print-uris", "install"]).args(essential).args(names);
@@ -111,7 +111,8 @@ impl Apt {
     }
 }
 
-/// Parses a line that `apt-get --print-uris` prints: quoted URI, file, size, digest. Requires a SHA-256 digest.
+/// Parses a line that `apt-get --print-uris` prints: quoted URI, file, size, digest. Returns `None` if the line has
+/// another format or the digest isn't SHA-256.
 fn package(line: &str) -> Option<Package> {
     let mut fields = line.split_whitespace();
     let uri = fields.next()?.strip_prefix('\'')?.strip_suffix('\'')?;

@@ -1,7 +1,7 @@
 //! The lock file, which pins every package in an image and every build tool by digest.
 //!
-//! Debian's archive changes. With the lock file from an earlier build, the same packages produce the same image, as long as they are
-//! in the cache or still in an archive.
+//! Debian's archive changes. With the lock file from an earlier build, the same packages produce the same image, as
+//! long as they are in the cache or still in an archive.
 
 use std::fs;
 use std::path::Path;
@@ -44,8 +44,9 @@ impl Package {
         self.uri.rsplit('/').next().unwrap_or(&self.uri)
     }
 
-    /// Returns true if both fields are safe to use as file names and command arguments: the digest has 64 hexadecimal digits, and the URI
-    /// is an HTTP or HTTPS URI with a `.deb` file, in printable ASCII without spaces, quotes or backslashes.
+    /// Returns true if both fields are safe to use as file names and command arguments: the digest has 64 hexadecimal
+    /// digits, and the URI is an HTTP or HTTPS URI with a `.deb` file, in printable ASCII without spaces, quotes or
+    /// backslashes.
     fn is_safe(&self) -> bool {
         let digest = self.sha256.len() == 64 && self.sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
         let scheme = ["http://", "https://"].iter().any(|scheme| self.uri.starts_with(scheme));
