@@ -1,4 +1,5 @@
-//! Finds or builds the programs for a stack and its site, plus `kubectl` and `clusterctl` if named as arguments, and prints their paths.
+//! Finds or builds the programs for a stack and its site, plus `kubectl` and `clusterctl` if named as arguments, and
+//! prints their paths.
 
 use plane::tools::{self, CLUSTERCTL, KUBECTL};
 

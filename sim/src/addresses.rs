@@ -1,10 +1,12 @@
 //! Address allocation: each stack claims a /16 slice in 127.0.0.0/8, so that its traffic never leaves the host.
 //!
-//! A VM reports a private address in 10.0.0.0/8, because Kubernetes rejects loopback addresses in EndpointSlices, and because vCenter
-//! should show an address like a real guest's. Clients connect to the loopback address with the same last three octets.
+//! A VM reports a private address in 10.0.0.0/8, because Kubernetes rejects loopback addresses in EndpointSlices, and
+//! because vCenter should show an address like a real guest's. Clients connect to the loopback address with the same
+//! last three octets.
 //!
-//! Go programs don't use a proxy for loopback addresses. To test proxies, set the environment variable `LAYERCAKE_SERVE_REPORTED`. Guests
-//! then listen on their reported addresses, which requires a network namespace in which 10.0.0.0/8 is local.
+//! Go programs don't use a proxy for loopback addresses. To test proxies, set the environment variable
+//! `LAYERCAKE_SERVE_REPORTED`. Guests then listen on their reported addresses, which requires a network namespace in
+//! which 10.0.0.0/8 is local.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -57,7 +59,7 @@ pub fn reported(served: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::new(REPORTED, b, c, d)
 }
 
-/// A guest address in both forms: the reported address, and the address that clients dial.
+/// A guest address in both forms: the address that the guest reports, and the address to which clients connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Address {
     /// The address that the guest reports to vCenter: 10.X.b.c.
@@ -78,7 +80,7 @@ impl Address {
     }
 }
 
-/// The reasons why an address can't be allocated.
+/// The reasons why an address slice or a guest address can't be allocated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Other stacks own all slices, or loopback addresses can't be bound.

@@ -1,6 +1,6 @@
 //! The error type of the site.
 
-/// The reasons why a site doesn't start or ends early.
+/// The reasons why a site doesn't start, or ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The simulated vCenter could not be set up, or its process ended.

@@ -1,7 +1,8 @@
 //! The simulated vSphere site: a vCenter, guests that boot, and network and storage providers.
 //!
-//! Controllers use the same interfaces as on a real site: the vCenter API, the provider objects, and the API servers in the guests.
-//! The simulator doesn't call controllers. The only controller detail it depends on is the release label that gcm sets on nodes.
+//! Controllers use the same interfaces as on a real site: the vCenter API, the provider objects, and the API servers in
+//! the guests. The simulator doesn't call controllers. The only controller detail it depends on is the release label
+//! that gcm sets on nodes.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

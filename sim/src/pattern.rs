@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// A set of patterns that clones share. Stories change the set while guests wait for changes.
+/// A set of patterns that clones share. Tests change the set while guests wait for changes.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(Arc<watch::Sender<BTreeSet<String>>>);
 

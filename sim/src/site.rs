@@ -30,8 +30,8 @@ pub struct Site {
 impl Site {
     /// Starts the simulated vCenter and the agent that boots its VMs.
     ///
-    /// Simulated nodes pull container images from `registry`. A Pod that runs one of `scripts` with its node's shell becomes a process on
-    /// this host.
+    /// Simulated nodes pull container images from `registry`. A Pod that runs one of `scripts` with its node's shell
+    /// becomes a process on this host.
     pub async fn start(
         stack: &Arc<Stack>,
         tools: &Tools,
@@ -65,7 +65,7 @@ impl Site {
         self.hypervisor.as_deref()
     }
 
-    /// Returns the address range from which control plane addresses are claimed (`FIRST-LAST`).
+    /// Returns the address range for control planes (`FIRST-LAST`), from which the IPAM provider assigns addresses.
     pub fn claimed_addresses(&self) -> String {
         self.subnet.claimed_addresses(self.hypervisor.is_some())
     }
@@ -117,8 +117,8 @@ impl Site {
 
 /// Returns the release of a library item, or `None` if the item isn't a node image.
 ///
-/// An image from `layercake image build` that was imported has the same content as the site's own image for that Kubernetes version. The
-/// two item names differ only after the last period.
+/// An image from `layercake image build` that was imported has the same content as the site's own image for that
+/// Kubernetes version. The two item names differ only after the last period.
 fn node_image(item: &str, further: &[FurtherRelease]) -> Option<Release> {
     let further = further.iter().map(FurtherRelease::image);
     let mut all = NODE_IMAGES.iter().copied().chain([SHARED_IMAGE]).chain(further);

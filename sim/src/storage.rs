@@ -187,8 +187,8 @@ impl Provider {
         if attachment.data["status"]["attached"] == true {
             return Ok(());
         }
-        // The cache may be stale. Attach only if the live object isn't being deleted and has the finalizer, so that the disk is detached
-        // later.
+        // The cache may be stale. Attach only if the live object isn't being deleted and has the finalizer, so that the
+        // disk is detached later.
         let Some(attachment) = self.held(attachment).await? else { return Ok(()) };
         let attachment = &attachment;
         let attached = self.attach_disk(attachment).await;
@@ -207,8 +207,8 @@ impl Provider {
         attached.map(|(volume, _)| info!(attachment = key(attachment), volume, "attached"))
     }
 
-    /// Reads the live attachment and adds the finalizer if it is missing. Returns `None` if the attachment is deleted, replaced or being
-    /// deleted.
+    /// Reads the live attachment and adds the finalizer if it is missing. Returns `None` if the attachment is deleted,
+    /// replaced or being deleted.
     async fn held(&self, attachment: &DynamicObject) -> Result<Option<DynamicObject>, Trouble> {
         let (api, name) = (self.api(attachment), attachment.name_any());
         let Some(now) = api.get_opt(&name).await? else { return Ok(None) };
@@ -238,7 +238,7 @@ impl Provider {
         Ok((volume, disk))
     }
 
-    /// Returns the volume handle (disk id) of a bound claim.
+    /// Returns the volume handle (disk id) of the volume to which a claim is bound.
     fn bound(&self, namespace: &str, name: &str) -> Result<String, Trouble> {
         let claims = self.claims.state();
         let claim = claims
@@ -264,10 +264,10 @@ impl Provider {
         }
         let uuid = attachment.data["spec"]["nodeuuid"].as_str().unwrap_or_default();
         let noted = attachment.data["status"]["metadata"][VOLUME_ID].as_str().map(str::to_owned);
-        // The disk can be attached although the status doesn't say so: the status write may have failed.
+        // The disk can be attached even if the status doesn't say so, because the status write may have failed.
         let claim = attachment.data["spec"]["volumename"].as_str().unwrap_or_default();
         let volume = noted.or_else(|| self.bound(&attachment.namespace().unwrap_or_default(), claim).ok());
-        // If the VM is gone, there is nothing to detach.
+        // If the VM is gone, the disk doesn't need to be detached.
         if let (Some(volume), Some(vm)) = (volume, self.vm(uuid).await?) {
             match self.control.detach_disk(&vm, &volume).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {
@@ -281,7 +281,7 @@ impl Provider {
         gone(self.api(attachment).patch(&attachment.name_any(), &PatchParams::default(), &patch).await)
     }
 
-    /// Returns the managed object id of the VM with this BIOS UUID. Ignores templates.
+    /// Returns the managed object id of the VM with this BIOS UUID, or `None` if there isn't one. Ignores templates.
     async fn vm(&self, uuid: &str) -> Result<Option<String>, Trouble> {
         let vms = self.control.vms(None, Duration::ZERO).await?.vms;
         let found = vms.into_iter().find(|vm| vm.uuid.eq_ignore_ascii_case(uuid) && !vm.template);
@@ -294,7 +294,7 @@ impl Provider {
     }
 }
 
-/// Treats 404 as success, because an object that was deleted meanwhile doesn't need the patch.
+/// Treats 404 as success, because an object that has been deleted doesn't need the patch.
 fn gone(patched: kube::Result<DynamicObject>) -> Outcome {
     match patched {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

@@ -14,8 +14,8 @@ pub static VCSIM: Tool = Tool::new("vcsim", &VCSIM_MODULE, ".").taking(25);
 /// The port-forward server that replaces a guest's kubelet (`sim/kubelet`).
 pub static KUBELET: Tool = Tool::new("kubelet", &KUBELET_MODULE, ".").taking(5);
 
-/// Returns the site's programs, to be passed to [`plane::tools::ensure`]: the simulated vCenter, the port-forward server, and kubeadm, with
-/// which guests validate their configuration.
+/// Returns the site's programs, to be passed to [`plane::tools::ensure`]: the simulated vCenter, the port-forward
+/// server, and kubeadm, which validates the guests' configurations.
 pub fn programs() -> Vec<&'static Tool> {
     vec![&KUBEADM, &VCSIM, &KUBELET]
 }

@@ -129,12 +129,12 @@ impl Guests {
         Self(Arc::new(Inner { shared, watching: Mutex::new(Some(watching)), stop }))
     }
 
-    /// Holds VMs whose name matches the pattern (`*` matches any string) before they boot, until [`Self::release`].
+    /// Keeps VMs whose name matches the pattern (`*` matches any string) from booting, until [`Self::release`].
     pub fn hold(&self, pattern: &str) {
         self.0.shared.held.add(pattern);
     }
 
-    /// Releases the VMs that [`Self::hold`] holds with this pattern.
+    /// Lets the VMs boot that [`Self::hold`] holds with this pattern.
     pub fn release(&self, pattern: &str) {
         self.0.shared.held.remove(pattern);
     }
@@ -150,7 +150,8 @@ impl Guests {
         self.0.shared.silent.remove(pattern);
     }
 
-    /// Makes kubeadm fail with `failure` on VMs whose name matches the pattern. VMs that have already run kubeadm aren't affected.
+    /// Makes kubeadm fail with `failure` on VMs whose name matches the pattern. VMs that have already run kubeadm
+    /// aren't affected.
     pub fn provoke(&self, pattern: &str, failure: Failure) {
         self.0.shared.provoked.add(pattern, failure);
     }
@@ -160,7 +161,8 @@ impl Guests {
         self.0.shared.provoked.remove(pattern);
     }
 
-    /// Returns the container image registries, so that callers can disconnect the nodes from them.
+    /// Returns the simulated container image registries. Callers can use them to disconnect the nodes from the
+    /// registries.
     pub fn registry(&self) -> &Registry {
         &self.0.shared.options.registry
     }
@@ -170,17 +172,19 @@ impl Guests {
         self.0.shared.reports.all()
     }
 
-    /// Returns the report of the named VM.
+    /// Returns the report of the named VM, or `None` if the VM hasn't been powered on since the agent started.
     pub fn boot_of(&self, name: &str) -> Option<BootReport> {
         self.0.shared.reports.of_name(name)
     }
 
-    /// Waits until `there` returns true for the named VM's phase. The VM may not exist yet.
+    /// Waits until `there` returns true for the named VM's phase, and returns the VM's report. The VM doesn't have to
+    /// exist yet.
     pub async fn reached(&self, name: &str, there: impl Fn(&Phase) -> bool) -> BootReport {
         self.0.shared.reports.reached(name, there).await
     }
 
-    /// Returns the failure because of which the named VM isn't a node, or `None` if the VM is a node, is off or is still booting.
+    /// Returns the failure that kept the named VM from becoming a node. Returns `None` if the VM is a node, is off, or
+    /// is still booting.
     pub fn failure(&self, name: &str) -> Option<Failure> {
         match self.boot_of(name)?.phase {
             Phase::Failed(failure) | Phase::Plain(failure) => Some(failure),
@@ -204,7 +208,7 @@ impl Drop for Inner {
     }
 }
 
-/// A powered-on VM and the task that runs its guest.
+/// The guest in a powered-on VM, with the task that runs it.
 struct Played {
     boot_count: u64,
     vm: watch::Sender<Vm>,
@@ -281,7 +285,7 @@ async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms
 }
 
 impl Shared {
-    /// Deletes the disk and report of a deleted VM, and releases its address.
+    /// Deletes the disk and the report of a deleted VM, and releases the VM's address.
     fn forget(&self, moid: &str) {
         self.options.subnet.release_guest_address(moid);
         if let Some(hypervisor) = &self.options.hypervisor {

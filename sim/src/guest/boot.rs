@@ -25,7 +25,8 @@ impl Guest {
         Self { kubelet: Kubelet::new(guest_vm.clone()), guest_vm }
     }
 
-    /// Boots the guest and returns once its node is registered. After a failure, programs that have already started keep running.
+    /// Boots the guest, and returns when its node is registered. After a failure, programs that have already started
+    /// keep running.
     pub async fn boot(&mut self, seed: &Seed) -> Result<(), Failure> {
         let instance_id = seed.instance_id()?;
         self.guest_vm.disk.boot()?;

@@ -1,7 +1,8 @@
 //! Simulates `kubeadm init` and `kubeadm join`. The real kubeadm only validates the configuration. This module creates the
 //! certificates, tokens and static Pods.
 //!
-//! The real `kubeadm init phase …` would be fast enough (about half a second each for certificates and kubeconfigs), but doesn't work:
+//! The real `kubeadm init phase …` would be fast enough (about half a second each for certificates and kubeconfigs), but
+//! doesn't work:
 //! - It deploys only its own release and the previous release, so `kubeadm-config`, add-ons and images would have wrong versions.
 //! - It doesn't advertise loopback addresses, but guests listen only on loopback addresses.
 //! - `kubeadm join` starts the kubelet with systemd.
@@ -246,8 +247,8 @@ impl Bootstrap<'_> {
         Ok(Leaf { certificate, key })
     }
 
-    /// Runs kubeadm's ImagePull check, which applies only to control plane nodes. The check is skipped with `imagePullPolicy: Never`, and
-    /// its errors are ignored if `ignorePreflightErrors` contains `ImagePull` or `all`.
+    /// Runs kubeadm's ImagePull check, which applies only to control plane nodes. The check is skipped with
+    /// `imagePullPolicy: Never`, and its errors are ignored if `ignorePreflightErrors` contains `ImagePull` or `all`.
     fn pull_images(
         &self,
         cluster: &ClusterConfiguration,
@@ -270,9 +271,9 @@ impl Bootstrap<'_> {
         cluster.images().into_iter().try_for_each(pull)
     }
 
-    /// Returns the first node's kubelet version: from the node image, otherwise the cluster's version. Both must have the same minor
-    /// version. kubeadm rejects clusters that are older than itself. It would try to deploy a newer cluster, but the node image's programs
-    /// don't match that version.
+    /// Returns the first node's kubelet version, which is the version of the node image or, if the image doesn't have
+    /// one, the cluster's version. Fails if their minor versions differ. The real kubeadm rejects a cluster version
+    /// that is older than itself. It accepts a newer one, but the node image's programs don't match that version.
     fn image_version(&self, cluster: &ClusterConfiguration) -> Result<String, Failure> {
         let version = &cluster.kubernetes_version;
         let Some(image) = &self.guest_vm.kubernetes_version else { return Ok(version.clone()) };
@@ -297,8 +298,8 @@ impl Bootstrap<'_> {
         Err(Failure::new(Reason::Version, message))
     }
 
-    /// Returns a joining node's kubelet version: from the node image, otherwise from the node's labels, otherwise the cluster's version.
-    /// Fails if its minor version is newer than the cluster's.
+    /// Returns a joining node's kubelet version: the version of the node image, the version in the node's labels, or
+    /// the cluster's version, whichever exists first. Fails if its minor version is newer than the cluster's.
     fn joining_version(
         &self,
         join: &JoinConfiguration,
@@ -332,7 +333,8 @@ fn by_token(doing: &str, error: &kube::Error) -> Failure {
     }
 }
 
-/// Waits until the cluster's first node has published the configurations of kubeadm and the kubelet, and returns kubeadm's.
+/// Waits until the cluster's first node has published the configurations of kubeadm and the kubelet. Returns the
+/// ClusterConfiguration.
 async fn cluster_configuration(found: &Found, deadline: Deadline) -> Result<ClusterConfiguration, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(found.client.clone(), "kube-system");
     let read = |name: String| {

@@ -1,4 +1,5 @@
-//! Cluster certificates: the authorities that Cluster API writes to the disk, and the leaf certificates that kubeadm signs with them.
+//! Cluster certificates: the CAs that Cluster API writes to the disk, and the leaf certificates that kubeadm signs with
+//! them.
 
 use std::net::IpAddr;
 
@@ -22,7 +23,7 @@ pub struct Leaf {
     pub key: String,
 }
 
-/// A certificate authority on the guest's disk.
+/// A certificate authority (CA) on the guest's disk.
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
@@ -182,7 +183,7 @@ fn public_key(certificate_pem: &str) -> Result<Vec<u8>, Failure> {
     Ok(certificate.public_key().raw.to_vec())
 }
 
-/// Returns the label and content of the first PEM block.
+/// Returns the label and content of the first PEM block, or `None` if there isn't a valid block.
 fn decode(pem: &str) -> Option<(String, Vec<u8>)> {
     let start = pem.find("-----BEGIN ")? + "-----BEGIN ".len();
     let (label, rest) = pem[start..].split_once("-----")?;

@@ -42,8 +42,8 @@ const ACCOUNTS: [&str; 9] = ["root", "daemon", "bin", "sys", "adm", "nobody", "n
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CloudConfig {
-    /// Commands that run before everything else. cloud-init runs them at every boot, but a simulated guest runs them only at its first
-    /// boot.
+    /// Commands that run before everything else. cloud-init runs them at every boot, but a simulated guest runs them
+    /// only at its first boot.
     pub bootcmd: Vec<Line>,
     /// Partition tables by device.
     pub disk_setup: std::collections::BTreeMap<String, DiskSetup>,
@@ -253,7 +253,8 @@ impl File {
         self.bytes().map(drop)
     }
 
-    /// Returns the file mode. The default is 0644. Fails unless `permissions` is an octal number with at least three digits, up to 07777.
+    /// Returns the file mode. The default is 0644. Fails unless `permissions` is an octal number with at least three
+    /// digits, up to 07777.
     pub fn mode(&self) -> Result<u32, Failure> {
         let Some(permissions) = self.permissions.as_deref() else { return Ok(0o644) };
         match u32::from_str_radix(permissions, 8) {

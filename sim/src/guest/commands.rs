@@ -1,7 +1,7 @@
 //! Runs cloud-init commands without a shell.
 //!
-//! Supports only the commands that node images contain and that cloud-init calls on nodes. Any other command ends the boot. Commands that
-//! only configure the operating system don't have an effect.
+//! Supports only the commands that node images contain and that cloud-init calls on nodes. Any other command ends the
+//! boot. Commands that only configure the operating system don't have an effect.
 
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
@@ -48,9 +48,9 @@ pub enum Command {
         text: String,
         to: Option<Redirect>,
     },
-    /// `mkdir` and `mkdir -p`.
+    /// `mkdir PATH`, also with the option `-p`.
     MakeFolders(Vec<String>),
-    /// `touch`.
+    /// `touch PATH`.
     Touch(Vec<String>),
     /// `sed -i 's#FROM#TO#' FILE`.
     Replace {
@@ -59,7 +59,7 @@ pub enum Command {
         to: String,
         path: String,
     },
-    /// `sed -i` that replaces a string with the node's address.
+    /// A `sed -i` call that replaces a string in a file with the node's address.
     ReplaceByAddress {
         /// The string to replace.
         from: String,
@@ -92,9 +92,9 @@ pub enum Command {
     Containerd(String),
     /// `update-ca-certificates`, `rehash_ca_certificates.sh` or `update-ca-trust`.
     CollectAuthorities(Collector),
-    /// `exit` with a code other than 0: the commands after it don't run.
+    /// `exit` with a code other than 0. The commands after it don't run.
     Exit,
-    /// A command, and another one that runs if the first fails.
+    /// Two commands, joined by `||`. The second one runs only if the first one fails.
     Or(Box<Command>, Box<Command>),
     /// A command without an effect on a guest.
     WithoutEffect,
@@ -123,7 +123,7 @@ pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
         .collect()
 }
 
-/// Parses one command, or several joined by `||`, each of which runs only if the previous command fails.
+/// Parses one command, or several commands that are joined by `||`. Each runs only if the previous one fails.
 fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
     let mut parts = words.rsplit(|word| *word == Word::Or);
     let last = command(text, parts.next().unwrap_or_default())?;
@@ -132,8 +132,8 @@ fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
     })
 }
 
-/// Parses a `sed` call that replaces a string in files with the network adapter (always eth0) or the source address of the route to an
-/// address. Returns `None` for other commands.
+/// Parses a `sed` call that looks up the route to an address with `ip route get`. The call replaces a string in files,
+/// either with the route's network adapter (always eth0) or with its source address. Returns `None` for other commands.
 fn route(text: &str) -> Option<Result<Vec<Command>, Failure>> {
     let rest = text.strip_prefix("sed -i \"s/")?;
     let (from, rest) = rest.split_once("/$(ip -o route get ")?;
@@ -188,7 +188,7 @@ enum Word {
 }
 
 fn unknown(text: &str) -> Failure {
-    // Arguments may contain secrets, the program name doesn't.
+    // Arguments may contain secrets. The program name doesn't.
     let name: String = text.split_whitespace().next().unwrap_or_default().chars().take(60).collect();
     Failure::new(
         Reason::UnknownCommand,
@@ -313,7 +313,8 @@ fn echo(args: &[&str], to: Option<Redirect>) -> Command {
     Command::Echo { text: format!("{}{newline}", args.join(" ")), to }
 }
 
-/// Parses the kubeadm command line that the bootstrap provider writes: `init` or `join`, a configuration file and an optional verbosity.
+/// Parses the kubeadm command line that the bootstrap provider writes: `init` or `join`, a configuration file and an
+/// optional verbosity.
 fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
     let refused = |what: &str| Failure::new(Reason::UnknownCommand, format!("kubeadm: {what}"));
     let (verb, mut rest) = args.split_first().ok_or_else(|| refused("no subcommand"))?;

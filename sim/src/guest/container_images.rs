@@ -22,7 +22,7 @@ const PUBLIC: [&str; 5] = [
 ];
 const KUBERNETES: &str = "registry.k8s.io/";
 
-/// The public and private registries of a site, and whether its nodes can reach them. Clones share the same state.
+/// The public and private registries of a site, and their reachability for its nodes. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(Arc<Registries>);
 
@@ -44,8 +44,8 @@ impl Registry {
         self.0.reachable.store(reachable, Ordering::Relaxed);
     }
 
-    /// Adds a private registry that contains every image below `host`. `authority` is the CA certificate (PEM) that signed the registry's
-    /// certificate.
+    /// Adds a private registry that contains every image below `host`. `authority` is the CA certificate (PEM) that
+    /// signed the registry's certificate.
     pub fn add_private(&self, host: &str, authority: &str) {
         self.0.private.lock().insert(host.to_owned(), authority.to_owned());
     }
@@ -99,7 +99,7 @@ pub struct ContainerImages {
 }
 
 impl ContainerImages {
-    /// Combines the images in the node image with the registries' images.
+    /// Combines the images in the node image with the images that the node can pull.
     pub fn new(held: Arc<BTreeSet<String>>, registry: Registry) -> Self {
         Self { held, registry, writing: Arc::default() }
     }
@@ -107,7 +107,7 @@ impl ContainerImages {
     /// Pulls an image unless it is already on the node.
     ///
     /// # Errors
-    /// The image can't be pulled. The error is containerd's message.
+    /// Returns an error if the image can't be pulled. The error is containerd's message.
     pub(super) fn pull(&self, disk: &Disk, image: &str) -> Result<(), String> {
         if self.held.contains(image) || pulled(disk).contains(image) {
             return Ok(());
@@ -128,7 +128,8 @@ impl ContainerImages {
         }
     }
 
-    /// Pulls the Pod's images as the kubelet does. Returns the first container whose image isn't available, with the error.
+    /// Pulls the Pod's images as the kubelet does. Returns the first container whose image isn't available, with the
+    /// error message, or `None` if all images are available.
     pub(super) fn missing<'p>(&self, disk: &Disk, pod: &'p Pod) -> Option<(&'p Container, String)> {
         containers(pod).find_map(|container| {
             let image = container.image.as_deref().unwrap_or_default();

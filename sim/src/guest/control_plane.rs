@@ -43,8 +43,8 @@ const CONTROLLERS: [&str; 17] = [
     "token-cleaner-controller",
 ];
 
-/// Flags whose valid values differ between Kubernetes releases. User-specified values are ignored, because the site runs the components of
-/// one release for all node images.
+/// Flags whose valid values differ between Kubernetes releases. User-specified values are ignored, because the site
+/// runs the components of one release for all node images.
 const OF_ONE_RELEASE: [&str; 5] =
     ["admission-control-config-file", "cloud-config", "cloud-provider", "feature-gates", "runtime-config"];
 
@@ -171,8 +171,8 @@ impl ControlPlane<'_> {
         format!("https://{}:2379", self.address.served)
     }
 
-    /// Writes the static Pod manifests. When the node joins a cluster, `members` lists `(name, peer URL)` of all etcd members, including
-    /// the node's member. It is empty for the first node.
+    /// Writes the manifests of the static Pods. If the node joins a cluster, `members` lists all etcd members as
+    /// `(name, peer URL)`, including the node's own member. For the first node, `members` is empty.
     pub fn write_manifests(&self, disk: &Disk, members: &[(String, String)]) -> Result<(), Failure> {
         let cluster = self.cluster;
         let of = |component: &'static str, arguments, configured: &Component| {
@@ -268,10 +268,10 @@ impl ControlPlane<'_> {
             ("peer-trusted-ca-file", format!("{folder}/ca.crt")),
             ("peer-client-cert-auth", "true".to_owned()),
             ("snapshot-count", "10000".to_owned()),
-            // Omits kubeadm's watch-progress-notify-interval=5s, because notifying every watch would be half of an idle control plane's
-            // work.
-            // The API server requests progress notifications when a list needs them.
-            // unsafe-no-fsync is safe here: unsynced writes are lost if a machine is killed, but not if a process is killed.
+            // Omits kubeadm's watch-progress-notify-interval=5s, because notifying every watch would be half of an idle
+            // control plane's work. The API server requests progress notifications when a list needs them.
+            // unsafe-no-fsync is safe here: unsynced writes are lost if a machine is killed, but not if a process is
+            // killed.
             ("unsafe-no-fsync", "true".to_owned()),
         ]
     }
@@ -344,8 +344,8 @@ impl ControlPlane<'_> {
     }
 }
 
-/// Merges extra arguments into the defaults. Extra arguments take precedence. Ignores extra arguments that would change the guest's
-/// addresses, ports or controllers, or whose valid values differ between releases.
+/// Merges extra arguments into the defaults. Extra arguments take precedence. Ignores extra arguments that would change
+/// the guest's addresses, ports or controllers, or whose valid values differ between releases.
 fn merged(own: Vec<(&'static str, String)>, extra: Option<&Arguments>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
         own.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

@@ -1,7 +1,7 @@
 //! cloud-init's VMware datasource: reads metadata and user data from guestinfo, and writes redactions back.
 //!
-//! The code follows cloud-init's DataSourceVMware. It deliberately doesn't use the crate `cloudinit`, which encodes these values, because a
-//! mistake in shared code would go unnoticed.
+//! The code follows cloud-init's DataSourceVMware. It deliberately doesn't use the crate `cloudinit`, which encodes
+//! these values, because a mistake in shared code would go unnoticed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,13 +61,13 @@ impl Seed {
         self.text("instance-id")
     }
 
-    /// Returns the guest's host name: `local-hostname`, otherwise `hostname`.
+    /// Returns the guest's host name, which is `local-hostname` or, if that isn't set, `hostname`.
     pub fn hostname(&self) -> Result<&str, Failure> {
         self.text("local-hostname").or_else(|_| self.text("hostname"))
     }
 
-    /// Returns the address that the network configuration gives to a guest whose network adapters have these MAC addresses. Without a
-    /// network configuration, the guest requests a lease.
+    /// Returns the address that the network configuration gives to a guest whose network adapters have these MAC
+    /// addresses. Without a network configuration, the guest requests a lease.
     pub fn addressing(&self, macs: &[String]) -> Result<Addressing, Failure> {
         self.metadata
             .get("network")
@@ -101,7 +101,7 @@ impl Seed {
         Value::Object(all)
     }
 
-    /// Returns the guestinfo changes that report the address and redact values.
+    /// Returns the guestinfo changes with which cloud-init reports the address and redacts values.
     pub fn write_back(&self, address: Ipv4Addr) -> BTreeMap<String, Option<String>> {
         let mut writes = BTreeMap::from([("guestinfo.local-ipv4".to_owned(), Some(address.to_string()))]);
         for key in &self.redact {
@@ -146,8 +146,8 @@ fn aliased(map: &Map<String, Value>) -> Map<String, Value> {
     out
 }
 
-/// Returns the value of `guestinfo.KEY`, decoded according to `guestinfo.KEY.encoding`, or `None` if the value is missing, empty or
-/// redacted.
+/// Returns the value of `guestinfo.KEY`, decoded according to `guestinfo.KEY.encoding`, or `None` if the value is
+/// missing, empty or redacted.
 fn value(guestinfo: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<u8>>, Failure> {
     let raw = guestinfo.get(&format!("guestinfo.{key}")).map_or("", String::as_str);
     if raw.is_empty() || raw == REDACTED {

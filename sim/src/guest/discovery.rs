@@ -42,7 +42,8 @@ pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Resul
             return Err(Failure::new(Reason::CaHash, message));
         }
     }
-    // Read `cluster-info` again over TLS, verified with this CA. This proves that the publisher of the CA also controls the endpoint.
+    // Read `cluster-info` again over TLS, verified with this CA. This proves that the publisher of the CA also controls
+    // the endpoint.
     let anonymous =
         client(&kubeconfig("discovery", &endpoint, &ca, "nobody", &Credential::Anonymous)).await?;
     if cluster_info(&anonymous, by_token, deadline).await? != published {
@@ -111,7 +112,8 @@ async fn cluster_info(
     }
 }
 
-/// Returns true if `signature` is a detached HS256 JWS for `payload`, with the token ID in its header and the token secret as the key.
+/// Returns true if `signature` is a detached HS256 JWS for `payload`, with the token ID in its header and the token
+/// secret as the key.
 fn is_signed(payload: &str, signature: &str, id: &str, secret: &str) -> bool {
     let mut parts = signature.split('.');
     let (Some(header), Some(""), Some(mac), None) = (parts.next(), parts.next(), parts.next(), parts.next())

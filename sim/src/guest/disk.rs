@@ -23,7 +23,7 @@ pub struct Installed {
     pub control_plane: bool,
 }
 
-/// The root folder of a guest.
+/// A guest's disk. It is a folder on this host that contains the guest's files.
 ///
 /// Only the owner can access the files, whatever modes the guest sets, because the files include the cluster's keys.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Disk {
         &self.root
     }
 
-    /// Starts a boot: unmounts all volumes, empties `/run` and `/tmp`, and loads certificate authorities and udev rules.
+    /// Starts a boot: unmounts all volumes, empties `/run` and `/tmp`, and loads trusted CAs and udev rules.
     pub fn boot(&self) -> Result<(), Failure> {
         self.unmount_all()?;
         for volatile in ["/run", "/tmp"] {

@@ -64,7 +64,8 @@ impl Etcd {
         Self::at(endpoints, disk, certificates)
     }
 
-    /// Creates a client for these endpoints. It authenticates with the health check certificate below the directory `certificates`.
+    /// Creates a client for these endpoints. It authenticates with the health check certificate below the directory
+    /// `certificates`.
     pub fn at(endpoints: Vec<String>, disk: &Disk, certificates: &str) -> Result<Self, Failure> {
         let read = |file: &str| disk.read(&format!("{certificates}/etcd/{file}")).unwrap_or_default();
         let identity = read("healthcheck-client.crt") + &read("healthcheck-client.key");
@@ -83,8 +84,8 @@ impl Etcd {
         Ok(self.call::<Members>("member/list", &json!({ "linearizable": true })).await?.members)
     }
 
-    /// Adds a learner, unless a member with this peer URL exists. Returns `(name, peer URL)` of all members, with `name` for the new
-    /// member.
+    /// Adds a learner, unless a member with this peer URL exists. Returns `(name, peer URL)` of all members, with
+    /// `name` for the new member.
     pub async fn add_learner(
         &self,
         name: &str,

@@ -1,13 +1,13 @@
-//! The reasons why a guest didn't become a node. Messages may be printed: they never contain secrets or user data.
+//! The reasons why a guest didn't become a node. Messages may be printed, so they never contain secrets or user data.
 
 use std::fmt;
 
-/// The reason why a boot failed. Stories match on it, so variants are stable.
+/// The reason why a boot failed. Tests match on it, so variants are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// `guestinfo.metadata` is missing, so cloud-init doesn't find a datasource.
     NoDatasource,
-    /// User data is missing: a plain VM.
+    /// User data is missing, so the VM runs without becoming a node.
     NoUserdata,
     /// A guestinfo value doesn't match its declared encoding.
     Encoding,
@@ -91,12 +91,13 @@ impl Failure {
         Self { reason, message: message.into(), is_final: false }
     }
 
-    /// Creates the failure of a kubeadm preflight check, such as `Port-10259` or `ImagePull`. Stories inject such failures.
+    /// Creates the failure of a kubeadm preflight check, such as `Port-10259` or `ImagePull`. Tests inject such
+    /// failures.
     pub fn preflight(check: &str, found: &str) -> Self {
         Self::new(Reason::Preflight, format!("[ERROR {check}]: {found}"))
     }
 
-    /// Marks the failure as final: retrying doesn't help.
+    /// Marks the failure as final, because retrying doesn't help.
     #[must_use]
     pub(super) fn for_good(self) -> Self {
         Self { is_final: true, ..self }

@@ -34,8 +34,8 @@ pub struct Programs {
     pub kubeadm: PathBuf,
     /// The server for port-forward requests, which replaces the kubelet.
     pub kubelet: PathBuf,
-    /// Scripts that Pods may run with their node's shell. Pods with other programs don't get a process, because this host doesn't isolate
-    /// Pods.
+    /// Scripts that Pods may run with their node's shell. Pods with other programs don't get a process, because this
+    /// host doesn't isolate Pods.
     pub scripts: Vec<&'static str>,
 }
 
@@ -82,11 +82,11 @@ pub struct GuestVm {
     pub images: ContainerImages,
     /// The maximum time that a boot waits for other components.
     pub boot_timeout: Duration,
-    /// The virtual IPs in the VM's network.
+    /// The virtual IPs in the VM's network, with the nodes that hold them.
     pub addresses: Arc<HeldAddresses>,
     /// Name patterns for VMs whose kubelet stays silent.
     pub silent: Patterns,
-    /// Failures that stories inject into kubeadm.
+    /// Failures that tests inject into kubeadm.
     pub provoked: Provoked,
 }
 
@@ -95,7 +95,7 @@ impl GuestVm {
         Deadline::after(self.boot_timeout)
     }
 
-    /// Returns true if a story silences the VM's kubelet.
+    /// Returns true if a test silences the VM's kubelet.
     pub(super) fn is_silent(&self) -> bool {
         self.silent.fit(&self.name)
     }

@@ -33,7 +33,8 @@ impl<'a> HostMounts<'a> {
     /// Mounts a Pod's volumes.
     ///
     /// # Errors
-    /// A volume can't be mounted, for example because its path doesn't match the hostPath type. A real kubelet wouldn't start the Pod.
+    /// Returns an error if a volume can't be mounted, for example because its path doesn't match the hostPath type. A
+    /// real kubelet wouldn't start the Pod.
     pub(super) fn mount(pod: &'a Pod, disk: &'a Disk) -> Result<Self, Failure> {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         let spec = pod.spec.as_ref();
@@ -59,11 +60,11 @@ impl<'a> HostMounts<'a> {
         Ok(Self { pod: name, disk, mounts })
     }
 
-    /// Returns a container argument. If the argument has the form `FLAG=/PATH`, its path is translated to a path on this host. Paths
-    /// outside all volumes belong to the container's filesystem, which a reboot empties.
+    /// Returns a container argument. If the argument has the form `FLAG=/PATH`, its path is translated to a path on
+    /// this host. Paths outside all volumes belong to the container's filesystem, which a reboot empties.
     ///
     /// # Errors
-    /// The program would write to a read-only volume.
+    /// Returns an error if the program would write to a read-only volume.
     pub(super) fn on_host(&self, argument: &str) -> Result<String, Failure> {
         // A value with line breaks is a script, not a path.
         let is_path = |(_, value): &(&str, &str)| value.starts_with('/') && !value.contains('\n');
@@ -98,7 +99,8 @@ pub(super) fn config_map_folder(pod: &Pod, volume: &str) -> String {
     format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~configmap/{volume}")
 }
 
-/// Returns a volume's path on the node and its hostPath type.
+/// Returns a volume's path on the node and its hostPath type. Returns `None` for volumes other than `hostPath` and
+/// `configMap`.
 fn source<'a>(pod: &Pod, volume: &'a Volume) -> Option<(Cow<'a, str>, &'a str)> {
     if volume.config_map.is_some() {
         return Some((config_map_folder(pod, &volume.name).into(), "Directory"));
@@ -139,7 +141,8 @@ fn refused(pod: &str, what: &str) -> Failure {
     Failure::new(Reason::StaticPod, format!("static pod {pod}: {what}"))
 }
 
-/// Checks the hostPath type and creates missing files and folders if the type allows it, as the kubelet does before it mounts a path.
+/// Checks the hostPath type and creates missing files and folders if the type allows it, as the kubelet does before it
+/// mounts a path.
 fn check_type(disk: &Disk, path: &str, type_: &str) -> Result<(), String> {
     if OS_FOLDERS.contains(&path) {
         return Ok(());

@@ -151,15 +151,16 @@ impl ClusterConfiguration {
         format!("{repository}/{component}:{tag}")
     }
 
-    /// Returns the images that kubeadm pulls before it creates a control plane. The pause image is omitted, because its tag is built into
-    /// each vendor's kubeadm.
+    /// Returns the images that kubeadm pulls before it creates a control plane. The pause image is omitted, because its
+    /// tag is built into each vendor's kubeadm.
     pub fn images(&self) -> Vec<String> {
         let components =
             ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "etcd"];
         components.map(|component| self.image_of(component)).to_vec()
     }
 
-    /// Checks the values that kubeadm validates before it changes anything. Also rejects an external etcd, which a site doesn't have.
+    /// Checks the values that kubeadm validates before it changes anything. Also rejects an external etcd, which a site
+    /// doesn't have.
     pub fn check(&self) -> Result<(), Failure> {
         let refused = |what: String| invalid("ClusterConfiguration", &what);
         if semver::Version::parse(self.kubernetes_version.trim_start_matches('v')).is_err() {
@@ -197,7 +198,8 @@ impl NodeRegistration {
     }
 }
 
-/// Splits a bootstrap token into its public ID (6 characters) and its secret (16 characters). Both consist of lowercase letters and digits.
+/// Splits a bootstrap token into its public ID (6 characters) and its secret (16 characters). Both consist of lowercase
+/// letters and digits.
 pub fn token_parts(token: &str) -> Result<(&str, &str), Failure> {
     let fits = |part: &str, length| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())

@@ -88,8 +88,8 @@ pub fn untrusting_client(server: &str) -> Result<kube::Client, Failure> {
     kube::Client::try_from(config).map_err(|error| failed(&error))
 }
 
-/// Disables proxies and sets timeouts. Without timeouts, calls could hang: a virtual IP may not have a holder, and an API server without an
-/// etcd quorum doesn't respond.
+/// Disables proxies and sets timeouts. Without timeouts, calls could hang, because a virtual IP might not have a
+/// holder, and an API server without an etcd quorum doesn't respond.
 fn bounded(config: &mut kube::Config) {
     config.proxy_url = None;
     config.connect_timeout = Some(Duration::from_secs(5));

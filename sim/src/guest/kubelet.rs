@@ -110,7 +110,8 @@ impl Kubelet {
         self.register(&registration).await
     }
 
-    /// Starts to compete for the control plane's virtual IP if a static Pod on the disk would compete for it.
+    /// Starts to compete for the control plane's virtual IP, if the disk contains a static Pod with keepalived or
+    /// kube-vip.
     pub(super) fn start_virtual_ip(&mut self, port: u16, joins: Joins) -> Result<(), Failure> {
         let GuestVm { disk, images, addresses, address, .. } = &self.guest_vm;
         self.virtual_ip = VirtualIp::start(disk, images, addresses, (address.served, port).into(), joins)?;
@@ -138,7 +139,8 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Returns the failure for a component that didn't become ready, including how its process ended.
+    /// Returns the failure for a component that didn't become ready. The message includes how the component's process
+    /// ended.
     fn why(&self, component: &str, reason: Reason) -> Failure {
         let end = self.pods.get(component).and_then(|(_, process)| process.as_ref()?.state().last_end);
         let how = end.map_or_else(|| "did not get ready".to_owned(), |end| format!("ended: {end}"));
@@ -157,10 +159,10 @@ impl Kubelet {
         retry_until(deadline, connect).await
     }
 
-    /// Restarts etcd if it doesn't serve within 500 ms after its promotion.
+    /// Restarts etcd if it doesn't respond within 500 ms after its promotion.
     ///
-    /// A new member announces itself with its first proposal. That proposal is lost if the member closes its connections because it
-    /// receives a snapshot. etcd repeats the proposal after 7 seconds, or when etcd starts.
+    /// A new member announces itself with its first proposal. That proposal is lost if the member closes its
+    /// connections because it receives a snapshot. etcd repeats the proposal after 7 seconds, or when etcd starts.
     pub(super) async fn etcd_announced(&self, certificates: &str) {
         let ready = self.etcd_ready(certificates, self.guest_vm.deadline());
         if tokio::time::timeout(Duration::from_millis(500), ready).await.is_err()
@@ -329,7 +331,8 @@ impl Session {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(RENEWAL) => {}
-                // Fails only after the Pod watcher, which holds the sender, has ended. The Pod watcher ends together with this task.
+                // Fails only after the Pod watcher, which holds the sender, has ended. The Pod watcher ends together
+                // with this task.
                 Ok(()) = configured.changed() => {}
             }
             if self.guest_vm.is_silent() {
@@ -356,8 +359,8 @@ impl Session {
         }
     }
 
-    /// Returns the names of the node's Pods in kube-system that aren't ready. The node lifecycle controller marks an unready node's Pods as
-    /// not ready, and leaves it to the kubelet to revert that.
+    /// Returns the names of the node's Pods in kube-system that aren't ready. The node lifecycle controller marks an
+    /// unready node's Pods as not ready, and leaves it to the kubelet to revert that.
     async fn unready_pods(&self, node: &str) -> BTreeSet<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");
         let own = ListParams::default().fields(&format!("spec.nodeName={node}"));

@@ -1,15 +1,15 @@
 //! Guests: the simulated operating systems in the powered-on VMs of the simulated vCenter.
 //!
-//! A guest reads its whole configuration from guestinfo, as cloud-init does, and becomes a real node: etcd, kube-apiserver and
-//! kube-controller-manager are real processes with real certificates, tokens, membership and quorum. A stand-in for kube-scheduler binds
-//! Pods. Pods don't have processes, except those that run a known script with their node's shell. A node becomes Ready once a Pod
-//! configures its container network. Input that a guest doesn't understand ends the boot, so that a story fails if its cloud-init data is
-//! broken.
+//! A guest reads its whole configuration from guestinfo, as cloud-init does, and becomes a real node: etcd,
+//! kube-apiserver and kube-controller-manager are real processes with real certificates, tokens, membership and quorum.
+//! A stand-in for kube-scheduler binds Pods. Pods don't have processes, except those that run a known script with their
+//! node's shell. A node becomes Ready once a Pod configures its container network. Input that a guest doesn't
+//! understand ends the boot, so that a test fails if its cloud-init data is broken.
 //!
-//! Modules in boot order: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`, `commands` with `trust`,
-//! `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with `host_path`, `discovery`,
-//! `etcd`, `objects` with `addons`, then `kubelet` with `node`, `pods` with `program_pods`, `container_images`, `scheduler`, and
-//! finally `reporter`.
+//! Modules in boot order: [`agent`] (power), `datasource` (guestinfo), `render` (jinja), `cloud_config`, `commands`
+//! with `trust`, `volumes` with `udev`, `bootstrap` (kubeadm) with `kubeadm`, `validate`, `certs`, `control_plane` with
+//! `host_path`, `discovery`, `etcd`, `objects` with `addons`, then `kubelet` with `node`, `pods` with `program_pods`,
+//! `container_images`, `scheduler`, and finally `reporter`.
 
 mod addons;
 pub mod agent;

@@ -1,7 +1,7 @@
 //! Tests that each kind of error in cloud-init data fails with its own reason.
 //!
-//! The test doesn't run node programs, because these errors are detected before a program starts. Errors that only a live cluster can find
-//! (a wrong token, a wrong pin) are tested in `story`.
+//! The test doesn't run node programs, because these errors are detected before a program starts. Errors that only a
+//! live cluster can find, such as a wrong token or a wrong pin, are tested in `story.rs`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

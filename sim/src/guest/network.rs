@@ -1,7 +1,7 @@
 //! Reads a guest's network configuration, versions 1 and 2, as cloud-init and netplan do.
 //!
-//! A configuration replaces cloud-init's default, which requests a lease for every adapter. An adapter without an entry, or with an entry
-//! that doesn't request an address, therefore doesn't get an address.
+//! A configuration replaces cloud-init's default, which requests a lease for every adapter. An adapter without an
+//! entry, or with an entry that doesn't request an address, therefore doesn't get an address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,8 @@ pub enum Addressing {
     None,
 }
 
-/// The addresses that the configuration assigns: possibly leases, and the first static address of each family.
+/// The addresses that the configuration assigns: the first static address of each family, and true if an adapter
+/// requests a lease.
 #[derive(Default)]
 struct Given {
     leases: bool,

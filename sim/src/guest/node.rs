@@ -119,7 +119,7 @@ pub fn mirror(manifest: &Pod, owner: &OwnerReference) -> Pod {
     pod
 }
 
-/// Returns the status of a static Pod. `running` is true if the Pod's process runs.
+/// Returns the status of a static Pod. `running` is true if the Pod's process is running.
 pub fn pod_status(manifest: &Pod, address: Address, running: bool, restarts: u32) -> Value {
     let now = Timestamp::now().to_string();
     let ready = if running { "True" } else { "False" };
@@ -156,7 +156,7 @@ pub fn pod_status(manifest: &Pod, address: Address, running: bool, restarts: u32
     })
 }
 
-/// Returns the FNV-1a hash. Any hash would do, because it only has to change with the content.
+/// Returns the FNV-1a hash. Any other hash would do as well, because the value only has to change with the content.
 fn fnv(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

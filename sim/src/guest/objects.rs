@@ -112,7 +112,8 @@ impl Writer {
         self.readable("kube-system", &format!("kubeadm:{name}"), &name, nodes).await
     }
 
-    /// Creates the objects that nodes need to join: bootstrap tokens, RBAC rules, and `cluster-info` with the kubeconfig `cluster_info`.
+    /// Creates the objects that nodes need to join: bootstrap tokens, RBAC rules, and `cluster-info` with the
+    /// kubeconfig `cluster_info`.
     pub(super) async fn bootstrap(
         &self,
         cluster_info: &str,
@@ -169,7 +170,8 @@ impl Writer {
     }
 }
 
-/// Returns the time at which a token expires: `expires`, otherwise after its TTL (default: 24 hours). Returns `None` if the TTL is 0.
+/// Returns the time at which a token expires: `expires`, otherwise after its TTL (default: 24 hours). Returns `None` if
+/// the TTL is 0.
 fn expiry(token: &BootstrapToken) -> Result<Option<String>, Failure> {
     if let Some(expires) = &token.expires {
         return Ok(Some(expires.clone()));

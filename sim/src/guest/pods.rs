@@ -1,5 +1,6 @@
-//! Simulates how the kubelet runs the Pods that are bound to its node. Pods don't have processes, unless they run a known script with the
-//! node's shell. The visible effects are the Pod status and the container network configuration that a network plugin's Pod writes.
+//! Simulates how the kubelet runs the Pods that are bound to its node. Pods don't have processes, unless they run a
+//! known script with the node's shell. The visible effects are the Pod status and the container network configuration
+//! that a network plugin's Pod writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -128,7 +129,7 @@ impl NodePods {
         }
     }
 
-    /// Returns the reason why the Pod can't run yet, or `None` if it can.
+    /// Returns the reason why the Pod can't run yet, or `None` if the Pod can run.
     async fn obstacle(&self, pod: &Pod) -> Option<Obstacle> {
         if let Some((container, error)) = self.guest_vm.images.missing(&self.guest_vm.disk, pod) {
             let image = container.image.as_deref().unwrap_or_default();

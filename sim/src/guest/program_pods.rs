@@ -1,6 +1,7 @@
-//! Runs the scripts of Pods that mount the node's operating system folders and use a shell from these folders. The shell is a real process
-//! with this host's programs. Volume paths in the shell's arguments point to the node's disk. Only the scripts in
-//! [`Programs::scripts`](super::guest_vm::Programs) run, because this host doesn't isolate a user's Pods.
+//! Runs the scripts of Pods that mount the node's operating system folders and use a shell from these folders. The
+//! shell is a real process with this host's programs. Volume paths in the shell's arguments point to the node's disk.
+//! Only the scripts in [`Programs::scripts`](super::guest_vm::Programs) run, because this host doesn't isolate a user's
+//! Pods.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,12 +34,14 @@ impl ProgramPods {
         Self { guest_vm, running: Arc::default() }
     }
 
-    /// Returns the path to the shell if the Pod runs a known script with a shell from the node.
+    /// Returns the path to the shell if the Pod runs a known script with a shell from the node. Otherwise, returns
+    /// `None`.
     fn program<'p>(&self, pod: &'p Pod) -> Option<&'p str> {
         runs_one_of(pod, &self.guest_vm.programs.scripts).then(|| program(pod)).flatten()
     }
 
-    /// Returns the reason why the Pod's program can't start, as the kubelet and containerd report it, or `None` if the program can start.
+    /// Returns the reason why the Pod's program can't start, as the kubelet and containerd report it, or `None` if the
+    /// program can start.
     pub(super) fn explain_failure(&self, pod: &Pod) -> Option<String> {
         let program = self.program(pod)?;
         if let Some(folder) = NEEDED.iter().find(|folder| !mounts_from_node(pod, folder)) {
@@ -51,7 +54,7 @@ impl ProgramPods {
         HostMounts::mount(pod, &self.guest_vm.disk).err().map(|failure| failure.to_string())
     }
 
-    /// Starts a Pod's program unless it already runs. Does nothing for Pods without a known script.
+    /// Starts a Pod's program unless it is already running. Ignores Pods that don't run a known script.
     pub(super) async fn start(&self, pod: &Pod, client: &Client) -> Result<(), Failure> {
         let uid = pod.uid().unwrap_or_default();
         let Some(program) = self.program(pod) else { return Ok(()) };
@@ -189,7 +192,8 @@ mod tests {
         assert!(!mounts_from_node(&pod("/bin/sh", &["/bin", "/usr"]), "/lib64"));
     }
 
-    /// Unknown scripts must not run. Otherwise, every user who applies a Pod to a simulated cluster could run commands on this host.
+    /// Unknown scripts must not run. Otherwise, every user who applies a Pod to a simulated cluster could run commands
+    /// on this host.
     #[test]
     fn only_a_known_script_is_run_on_this_host() {
         let with = |args: &[&str]| {

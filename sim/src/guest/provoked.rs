@@ -1,4 +1,4 @@
-//! kubeadm failures that stories inject.
+//! kubeadm failures that tests inject.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Provoked {
         self.0.lock().retain(|(provoked, _)| provoked != pattern);
     }
 
-    /// Returns the injected failure for a VM name. The first matching pattern applies.
+    /// Returns the injected failure for a VM name, or `None` if no pattern matches. The first matching pattern applies.
     pub(super) fn failure_of(&self, name: &str) -> Option<Failure> {
         let all = self.0.lock();
         all.iter().find(|(pattern, _)| fits(pattern, name)).map(|(_, failure)| failure.clone())

@@ -11,8 +11,8 @@ use crate::kubeadm_images::minor;
 
 /// The drop-in with the kubelet's environment variables.
 const UNIT: &str = "/etc/systemd/system/kubelet.service.d/http-proxy.conf";
-/// The first minor version in which a control plane node's kubelet connects to the API server on its own node, at the node's address.
-/// Older kubelets connect to the control plane's address.
+/// The first minor version in which a control plane node's kubelet connects to the API server on its own node, at the
+/// node's address. Older kubelets connect to the control plane's address.
 const LOCAL_MODE: u64 = 33;
 
 /// Fails if a control plane node's kubelet would use a proxy for the API server on its own node. Proxies can't reach that server

@@ -23,8 +23,8 @@ pub struct Registration {
     pub provider_id: Option<String>,
     /// The labels in the `node-labels` flag.
     pub labels: BTreeMap<String, String>,
-    /// The taints in kubeadm's configuration (or its defaults) and in the `register-with-taints` flag, plus the `uninitialized` taint if
-    /// the cloud provider is external.
+    /// The taints in kubeadm's configuration (or its defaults) and in the `register-with-taints` flag. If the cloud
+    /// provider is external, also the `uninitialized` taint.
     pub taints: Vec<Taint>,
     pub control_plane: bool,
 }
@@ -88,7 +88,8 @@ const FLAGS: [&str; 54] = [
 ];
 
 impl Registration {
-    /// Creates the registration from kubeadm's node registration and the kubelet version. Fails if the kubelet would reject a flag.
+    /// Creates the registration from kubeadm's node registration and the kubelet version. Fails if the kubelet would
+    /// reject a flag.
     pub fn of(registration: &NodeRegistration, version: &str, control_plane: bool) -> Result<Self, Failure> {
         registration.check()?;
         let arguments = &registration.kubelet_extra_args;
@@ -126,8 +127,8 @@ impl Registration {
     }
 }
 
-/// Returns the Kubernetes version in a release label or node image name: `v1.26.5+vmware.2` for `v1.26.5_vmware.2-tkg.1`. Returns `None` if
-/// `text` doesn't begin with a valid version.
+/// Returns the Kubernetes version in a release label or node image name: `v1.26.5+vmware.2` for
+/// `v1.26.5_vmware.2-tkg.1`. Returns `None` if `text` doesn't begin with a valid version.
 pub fn release_version(text: &str) -> Option<String> {
     let version = text.replace("---", "+").replacen('_', "+", 1);
     let end = ["-tkg", "-vkr", "-guest"]
@@ -169,7 +170,8 @@ fn taint_flags(flags: &str) -> Result<Vec<Taint>, Failure> {
     flags.split(',').filter(|flag| !flag.is_empty()).map(one).collect()
 }
 
-/// Parses labels: `key=value,key=value`. Rejects invalid values, and labels that are reserved for Kubernetes, as the kubelet does.
+/// Parses labels: `key=value,key=value`. Rejects invalid values, and labels that are reserved for Kubernetes, as the
+/// kubelet does.
 fn label_flags(flags: &str) -> Result<BTreeMap<String, String>, Failure> {
     let one = |flag: &str| {
         let (key, value) =

@@ -1,7 +1,7 @@
 //! Simulates the end of cloud-init's first run: cloud-init's output and result file, and the reporter script from the vendordata.
 //!
-//! A guest doesn't run arbitrary scripts on this host. It runs only the reporter script that real nodes get, on the guest's disk and
-//! with a `vmware-rpctool` that writes files. A guest with other vendordata doesn't report.
+//! A guest doesn't run arbitrary scripts on this host. It runs only the reporter script that real nodes get, on the
+//! guest's disk and with a `vmware-rpctool` that writes files. A guest with other vendordata doesn't report.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -28,8 +28,8 @@ fn runs_on(pod: &Pod, node: &Node) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(&node.name_any())
 }
 
-/// Binds Pods until the watch ends. If there are several control plane nodes, all of them try to bind each Pod, and the first binding
-/// succeeds.
+/// Binds Pods until the watch ends. If there are several control plane nodes, all of them try to bind each Pod, and the
+/// first binding succeeds.
 pub(super) async fn run(client: Client) {
     let all: Api<Pod> = Api::all(client.clone());
     let unbound = watcher::Config::default().fields("spec.nodeName=");
@@ -101,8 +101,8 @@ fn fits(pod: &Pod, node: &Node) -> bool {
         && taints.iter().filter(repels).all(|taint| tolerations.iter().any(|each| tolerates(each, taint)))
 }
 
-/// Returns true if the Pod's required anti-affinity excludes the node: a Pod in the same namespace that matches a term runs in the node's
-/// topology domain.
+/// Returns true if the Pod's required anti-affinity excludes the node. It does so if the node's topology domain
+/// contains a Pod in the same namespace that matches a term.
 fn is_kept_apart(pod: &Pod, node: &Node, nodes: &[Node], bound: &[Pod]) -> bool {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref()?.pod_anti_affinity.as_ref());
     let terms = affinity.and_then(|apart| apart.required_during_scheduling_ignored_during_execution.as_ref());

@@ -1,5 +1,5 @@
-//! The certificate authorities that a node trusts. A certificate file takes effect only after the operating system's program has collected
-//! it and containerd has been restarted.
+//! The CAs that a node trusts. A certificate file takes effect only after a program of the operating system has
+//! collected it and containerd has been restarted.
 
 use std::fs;
 
@@ -9,9 +9,9 @@ use super::failure::{Failure, Reason};
 /// Members of the Red Hat family: the IDs in `/etc/os-release`, and the names in image names.
 const RED_HAT: [&str; 10] =
     ["rhel", "rocky", "rockylinux", "centos", "almalinux", "ol", "oraclelinux", "amzn", "amazon", "fedora"];
-/// The certificate bundles on the different operating systems. Programs read them when they start.
+/// The paths to the certificate bundles on the different operating systems. Programs read the bundles when they start.
 const COLLECTED: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
-/// The certificates that containerd read when it last started. Each boot writes this file again.
+/// The file with the certificates that containerd read when it last started. Each boot writes this file again.
 const READ: &str = "/run/containerd/ca-certificates.crt";
 const OS_RELEASE: &str = "/etc/os-release";
 
@@ -52,7 +52,7 @@ impl Collector {
         }
     }
 
-    /// Returns the folder and the file extension from which the program collects certificates.
+    /// Returns the folder from which the program collects certificates, and the extension of the certificate files.
     fn source(self) -> (&'static str, &'static str) {
         match self {
             Self::Photon => ("/etc/ssl/certs", "pem"),
@@ -87,13 +87,13 @@ impl Disk {
         self.write(collector.collected(), texts.join("\n"))
     }
 
-    /// Makes containerd read the collected certificates, as containerd does when it starts.
+    /// Makes containerd trust the collected certificates, as if it had been restarted.
     pub(super) fn read_authorities(&self) -> Result<(), Failure> {
         let collected: String = COLLECTED.iter().filter_map(|path| self.read(path)).collect();
         self.write(READ, collected)
     }
 
-    /// Returns true if containerd trusts certificates that this authority (PEM) signed.
+    /// Returns true if containerd trusts certificates that the CA with this certificate (PEM) has signed.
     pub(super) fn containerd_trusts(&self, authority: &str) -> bool {
         self.read(READ).is_some_and(|read| read.contains(authority.trim()))
     }

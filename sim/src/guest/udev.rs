@@ -8,7 +8,7 @@ use super::failure::{Failure, Reason};
 use crate::pattern::fits;
 use crate::vcsim::control::VmDisk;
 
-/// The attributes by which the kernel and udev rules identify a disk.
+/// The attributes of a disk by which the kernel and udev rules name it.
 struct BlockDevice {
     /// The kernel name, such as `sda`.
     kernel: String,
@@ -16,12 +16,13 @@ struct BlockDevice {
     scsi: Option<String>,
 }
 
-/// Returns indexes in `disks` by device path. Fails if a rule is invalid, or if rules create the same link for two disks.
+/// Returns the index in `disks` for each device path. Fails if a rule is invalid, or if rules create the same link for
+/// two disks.
 pub fn names(disks: &[VmDisk], rules: &[String]) -> Result<BTreeMap<String, usize>, Failure> {
     let mut names = BTreeMap::new();
     for (at, disk) in disks.iter().enumerate() {
-        // The kernel probes controllers concurrently, so letters don't reflect the disk order. Reverse the letters, so that a guest that
-        // relies on the order fails.
+        // The kernel probes controllers concurrently, so letters don't reflect the disk order. Reverse the letters, so
+        // that a guest that relies on the order fails.
         let letter = char::from(b'a' + u8::try_from((disks.len() - 1 - at) % 26).unwrap_or_default());
         let device = BlockDevice {
             kernel: format!("sd{letter}"),

@@ -12,8 +12,8 @@ const DROPPED_GATE: &str = "ControlPlaneKubeletLocalMode: true";
 
 /// Runs `kubeadm config validate` on the file's text.
 ///
-/// kubeadm supports only its own release and the previous one. The validated copy therefore specifies kubeadm's version, and omits
-/// [`DROPPED_GATE`]. `ClusterConfiguration::check` validates the original version.
+/// kubeadm supports only its own release and the previous one. The validated copy therefore specifies kubeadm's
+/// version, and omits [`DROPPED_GATE`]. `ClusterConfiguration::check` validates the original version.
 pub(super) async fn validate(guest_vm: &GuestVm, text: &str) -> Result<(), Failure> {
     let own = output(guest_vm, &["version", "--output", "short"]).await?;
     let documents = Documents::parse(text)?;

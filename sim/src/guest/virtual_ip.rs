@@ -1,7 +1,8 @@
-//! Simulates keepalived or kube-vip in a static Pod, with which the control plane nodes hold the control plane's virtual IP.
+//! Simulates keepalived or kube-vip in a static Pod. With it, one of the control plane nodes holds the control plane's
+//! virtual IP.
 //!
-//! Configurations are parsed strictly: a file that keepalived or kube-vip couldn't use ends the boot. [`HeldAddress`] decides which node
-//! holds the address.
+//! Configurations are parsed strictly: a file that keepalived or kube-vip couldn't use ends the boot. [`HeldAddress`]
+//! decides which node holds the address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ const CHECKED: Duration = Duration::from_secs(2);
 const FALL: usize = 3;
 /// The folder in the image with a file that Debian's keepalived needs to start. A mount must not hide the folder.
 const OWN_FOLDER: &str = "/etc/keepalived";
-/// The required beginning of the check script, with the program's real path. keepalived rejects symbolic links to programs as insecure.
+/// The required beginning of the check script, with the program's real path. keepalived rejects symbolic links to
+/// programs as insecure.
 const CHECK: &str = "script \"/usr/bin/busybox wget ";
 const DIAL_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -47,8 +49,8 @@ pub struct VirtualIp {
 }
 
 impl VirtualIp {
-    /// Starts to compete for the virtual IP of a static Pod on the disk. Returns `None` if the disk doesn't contain such a Pod. `local` is
-    /// the address of the node's API server.
+    /// Starts to compete for the virtual IP of a static Pod on the disk. Returns `None` if the disk doesn't contain
+    /// such a Pod. `local` is the address of the node's API server.
     pub fn start(
         disk: &Disk,
         images: &ContainerImages,
@@ -95,8 +97,8 @@ async fn answers(local: SocketAddr) -> bool {
     matches!(tokio::time::timeout(DIAL_DEADLINE, TcpStream::connect(local)).await, Ok(Ok(_)))
 }
 
-/// Returns the virtual IP in the configuration of a keepalived or kube-vip Pod on the disk, or `None` if the disk doesn't contain such a
-/// Pod.
+/// Returns the virtual IP in the configuration of a keepalived or kube-vip Pod on the disk, or `None` if the disk
+/// doesn't contain such a Pod.
 fn address(disk: &Disk, images: &ContainerImages, joins: Joins) -> Result<Option<Ipv4Addr>, Failure> {
     for name in ["keepalived", "kube-vip"] {
         let Some(text) = disk.read(&format!("{MANIFESTS}/{name}.yaml")) else { continue };
@@ -118,8 +120,8 @@ fn pulled(name: &str, pod: &Value, disk: &Disk, images: &ContainerImages) -> Res
     images.pull(disk, image).map_err(|error| refused(name, format!("ErrImagePull: {error}")))
 }
 
-/// Parses a static Pod. Checks its kind and name, that it uses the host network, and that its container has an image and the capabilities
-/// to announce an address (NET_ADMIN and NET_RAW).
+/// Parses a static Pod. Checks its kind and name, that it uses the host network, and that its container has an image
+/// and the capabilities to announce an address (NET_ADMIN and NET_RAW).
 fn pod(name: &str, text: &str) -> Result<Value, Failure> {
     let pod: Value = serde_saphyr::from_str(text).map_err(|_| refused(name, "is no YAML"))?;
     if pod["apiVersion"] != "v1" || pod["kind"] != "Pod" || pod["metadata"]["name"] != name {
@@ -139,7 +141,7 @@ fn pod(name: &str, text: &str) -> Result<Value, Failure> {
     }
 }
 
-/// Returns the host path of the volume that is mounted at `mount`.
+/// Returns the host path of the volume that is mounted at `mount`, or `None` if there isn't one.
 fn host_path<'a>(pod: &'a Value, mount: &str) -> Option<&'a str> {
     let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array()?;
     let name = &mounts.iter().find(|one| one["mountPath"] == mount)?["name"];
@@ -207,8 +209,8 @@ fn kube_vip(pod: &Value, disk: &Disk, joins: Joins) -> Result<Ipv4Addr, Failure>
         }
     }
     let kubeconfig = host_path(pod, "/etc/kubernetes/admin.conf");
-    // On the first node, kubeadm grants the administrator's rights through the address that kube-vip is about to hold, so kube-vip must use
-    // the super-administrator's kubeconfig.
+    // On the first node, kubeadm grants the administrator's rights through the address that kube-vip is about to hold,
+    // so kube-vip must use the super-administrator's kubeconfig.
     let opens = match joins {
         Joins::First => "/etc/kubernetes/super-admin.conf",
         Joins::Later => "/etc/kubernetes/admin.conf",

@@ -1,7 +1,7 @@
 //! A guest's additional disks: their filesystems and mounts.
 //!
-//! A filesystem is a folder whose name is the disk's UUID, so a replacement disk doesn't contain the data. A mount is a symbolic link to
-//! that folder, so that files below the mount point are stored on the disk.
+//! A filesystem is a folder whose name is the disk's UUID, so a replacement disk doesn't contain the data. A mount is a
+//! symbolic link to that folder, so that files below the mount point are stored on the disk.
 
 use std::fs;
 use std::io;
@@ -19,10 +19,12 @@ use crate::vcsim::control::VmDisk;
 
 /// The folder in which containerd stores images and containers.
 const CONTAINERD: &str = "/var/lib/containerd";
-/// containerd's state: `below` while containerd uses the folder that a mount hides, or `stopped`. Otherwise, the file is empty or missing.
+/// containerd's state: `below` while containerd uses the folder that a mount hides, or `stopped`. Otherwise, the file
+/// is empty or missing.
 const CONTAINERD_STATE: &str = "/run/systemd/containerd.state";
-/// The rules that udev has loaded. `UDEV_APPLIED` contains the rules with which udev last named the disks.
+/// The file with the rules that udev has loaded.
 const UDEV_LOADED: &str = "/run/udev/loaded.rules";
+/// The file with the rules by which udev last named the disks.
 const UDEV_APPLIED: &str = "/run/udev/applied.rules";
 const FSTAB: &str = "/etc/fstab";
 /// cloud-init's default mount options.
@@ -363,7 +365,7 @@ impl Disk {
     }
 }
 
-/// Returns true if `inner` is `folder` or is inside it.
+/// Returns true if `inner` is equal to `folder` or inside it.
 fn covers(folder: &str, inner: &str) -> bool {
     inner
         .strip_prefix(folder.trim_end_matches('/'))

@@ -48,7 +48,7 @@ async fn accept(listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
     }
 }
 
-/// Connects a client to the first backend that accepts the connection.
+/// Connects a client to the first backend that accepts the connection, and forwards data until the connection ends.
 async fn carry(mut client: TcpStream, backends: Vec<SocketAddr>) {
     for backend in backends {
         if join(&mut client, backend).await {

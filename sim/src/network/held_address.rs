@@ -58,7 +58,8 @@ impl HeldAddress {
 
     /// Makes `server` the holder if the address is free and the failover delay has passed.
     ///
-    /// Returns `None` otherwise, or if the address can't be bound.
+    /// Returns `None` if another server holds the address, if the delay hasn't passed, or if the address can't be
+    /// bound.
     pub fn take(self: &Arc<Self>, server: SocketAddr) -> Option<Holding> {
         self.take_at(server, Instant::now())
     }

@@ -1,5 +1,5 @@
-//! Assigns addresses to network interfaces: to NetworkInterfaces on port groups like net-operator, and to VirtualNetworkInterfaces like NSX
-//! Container Plug-in (NCP).
+//! Assigns addresses to network interfaces: to NetworkInterfaces on port groups like net-operator, and to
+//! VirtualNetworkInterfaces like NSX Container Plug-in (NCP).
 //!
 //! Every interface leases an address from the site's subnet until the interface object is deleted.
 
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// The addresses and id that an interface gets.
+/// The addresses and the id that an interface gets.
 struct Given {
     address: Ipv4Addr,
     gateway: Ipv4Addr,

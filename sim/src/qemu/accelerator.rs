@@ -1,4 +1,4 @@
-//! Selects KVM if it works on this host, and emulation otherwise.
+//! Selects KVM if it works on this host, or emulation if it doesn't.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,8 @@ use crate::boot_image::BootImage;
 
 /// The timeout for the KVM trial. A kernel under KVM needs far less.
 const TRIAL: Duration = Duration::from_secs(20);
-/// The kernel's panic message for a missing root file system. The kernel prints it only if everything earlier in the boot has worked.
+/// The kernel's panic message for a missing root file system. The kernel prints it only if everything earlier in the
+/// boot has worked.
 const CAME_THROUGH: &str = "Unable to mount root fs";
 
 /// The message that QEMU prints before it halts a machine that KVM can't run further.
@@ -47,8 +48,8 @@ fn verdict(output: &str) -> Option<bool> {
 }
 
 impl Accelerator {
-    /// Returns KVM if it works on this host, and emulation otherwise. Boots the image's kernel to test KVM, because `/dev/kvm` can exist
-    /// without being usable.
+    /// Returns KVM if it works on this host, or emulation if it doesn't. Boots the image's kernel to test KVM, because
+    /// `/dev/kvm` can exist without being usable.
     pub async fn find(stack: &Stack, programs: &HostPrograms, image: &BootImage) -> Result<Self, Error> {
         if !Path::new("/dev/kvm").exists() {
             return Ok(Self::Emulation);
@@ -79,9 +80,9 @@ impl Accelerator {
                 "-rtc",
                 "base=utc,clock=vm",
                 "-cpu",
-                // QEMU 7.2 sets wrong flags for cmpxchg16b: an interrupt right after it causes a kernel double fault. The other disabled
-                // features are slow under emulation: erms copies byte by byte, la57 adds a page table level, and with smap or pku each
-                // access to user memory changes the processor mode.
+                // QEMU 7.2 sets wrong flags for cmpxchg16b: an interrupt right after it causes a kernel double fault.
+                // The other disabled features are slow under emulation: erms copies byte by byte, la57 adds a page
+                // table level, and with smap or pku each access to user memory changes the processor mode.
                 "max,-cx16,-erms,-la57,-smap,-pku,-mpx",
             ],
         }

@@ -1,7 +1,7 @@
 //! The host side of guestinfo and of VMware Tools reports, which an ESXi host provides.
 //!
-//! The guest side is added to an unmodified image with systemd credentials: `vmware-rpctool` in /usr/local/bin, the first folder that
-//! cloud-init searches for it, and a unit that sends the periodic VMware Tools reports.
+//! The guest side is added to an unmodified image with systemd credentials: `vmware-rpctool` in /usr/local/bin, the
+//! first folder that cloud-init searches for it, and a unit that sends the periodic VMware Tools reports.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -21,14 +21,14 @@ impl Disks {
         Ok(Self { folder, qemu_img })
     }
 
-    /// Returns the path to a disk's file, which may not exist yet.
+    /// Returns the path to a disk's file. The file doesn't have to exist yet.
     pub fn path(&self, disk: &VmDisk) -> PathBuf {
         let name: String = disk.uuid.chars().filter(char::is_ascii_alphanumeric).collect();
         self.folder.join(format!("{name}.qcow2"))
     }
 
-    /// Creates the disk file as an overlay on `base`, or as an empty disk if `base` is `None`. If the file exists, only resizes it. Returns
-    /// its path.
+    /// Creates the disk file as an overlay on `base`, or as an empty disk if `base` is `None`. If the file exists, only
+    /// resizes it. Returns its path.
     pub async fn ensure(&self, disk: &VmDisk, base: Option<&Path>) -> Result<PathBuf, Error> {
         let path = self.path(disk);
         let size = format!("{}M", disk.capacity_mib);

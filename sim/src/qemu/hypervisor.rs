@@ -84,7 +84,8 @@ impl Hypervisor {
         })
     }
 
-    /// Makes a server on this host (`IP:PORT`) reachable for machines, at this host's address in the machines' network and the same port.
+    /// Lets machines connect to a server on this host (`IP:PORT`). The machines use this host's address in their
+    /// network, and the same port.
     pub async fn relay(&self, server: &str) -> Result<(), Error> {
         let at = self.segment.host_address();
         let server: SocketAddr =
@@ -100,13 +101,14 @@ impl Hypervisor {
         self.accelerator
     }
 
-    /// Makes machines run a shell script before cloud-init. Applies to machines that start later and whose VM name matches `pattern`.
+    /// Makes machines run a shell script before cloud-init. Applies to machines that start later and whose VM name
+    /// matches `pattern`.
     pub fn damage(&self, pattern: &str, script: &str) {
         self.damages.lock().push((pattern.to_owned(), script.to_owned()));
     }
 
-    /// Runs a VM until vCenter (`power`) or the guest powers it off. `seen` delivers changes to the VM. `reported` is called for each new
-    /// report from VMware Tools.
+    /// Runs a VM until vCenter (`power`) or the guest powers it off. `seen` delivers changes to the VM. `reported` is
+    /// called for each new report from VMware Tools.
     pub async fn run(
         &self,
         mut seen: watch::Receiver<Vm>,

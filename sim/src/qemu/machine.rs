@@ -35,7 +35,7 @@ impl MachineFiles {
     }
 }
 
-/// The input for a machine's command line.
+/// The settings from which a machine's command line is built.
 pub struct Machine<'a> {
     pub vm: &'a Vm,
     pub hardware: &'a Hardware,

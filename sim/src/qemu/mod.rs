@@ -1,7 +1,8 @@
 //! Real machines: a QEMU process for each VM that is powered on in the simulated vCenter.
 //!
-//! Modules: `accelerator` (KVM, or emulation whose clock follows the guest), `segment` (the network), `machine` (the command line),
-//! `disks`, `channel` (guestinfo and VMware Tools), and `hypervisor`, which runs machines from power-on to power-off.
+//! Modules: `accelerator` (KVM, or emulation whose clock follows the guest), `segment` (the network), `machine` (the
+//! command line), `disks`, `channel` (guestinfo and VMware Tools), and `hypervisor`, which runs machines from power-on
+//! to power-off.
 
 mod accelerator;
 mod channel;

@@ -36,7 +36,8 @@ impl Qmp {
         Ok(())
     }
 
-    /// Unplugs a device and waits until the guest has released it. QEMU may send the event for the release before the command's result.
+    /// Unplugs a device and waits until the guest has released it. QEMU may send the event for the release before the
+    /// command's result.
     pub async fn remove_device(&mut self, id: &str) -> Result<(), String> {
         const COMMAND: &str = "device_del";
         self.send(COMMAND, &json!({"id": id})).await?;

@@ -14,7 +14,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Listens on `at`, with the server's port.
+    /// Listens on the address `at`, on the same port as the server.
     pub async fn start(at: Ipv4Addr, server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((at, server.port())).await?;
         let working = tokio::spawn(async move {

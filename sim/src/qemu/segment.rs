@@ -1,7 +1,8 @@
 //! The machines' network: a bridge in its own network namespace, whose only connection is a veth pair to this host.
 //!
-//! The namespace exists as long as a process runs in it: dnsmasq and the machines. When the last process ends, the kernel removes the
-//! bridge and all interfaces, including the host's end of the veth pair. So a killed stack doesn't leave anything behind.
+//! The namespace exists as long as a process runs in it: dnsmasq and the machines. When the last process ends, the
+//! kernel removes the bridge and all interfaces, including the host's end of the veth pair. So a killed stack doesn't
+//! leave anything behind.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

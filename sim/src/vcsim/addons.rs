@@ -1,8 +1,9 @@
 //! The add-ons in the OVF properties of VMware's node images.
 //!
-//! vSphere 7 images contain manifests. The manifests here replace Antrea and Calico with a ConfigMap and a DaemonSet that configures the
-//! container network on its node. vSphere 8 images contain Carvel Packages, in the format of VMware's published image builder: a Package,
-//! its PackageMetadata and the default configuration. A cluster without kapp-controller doesn't serve these kinds.
+//! vSphere 7 images contain manifests. The manifests here replace Antrea and Calico with a ConfigMap and a DaemonSet
+//! that configures the container network on its node. vSphere 8 images contain Carvel Packages, in the format of
+//! VMware's published image builder: a Package, its PackageMetadata and the default configuration. A cluster without
+//! kapp-controller doesn't serve these kinds.
 
 use std::io::Write;
 

@@ -50,7 +50,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes the files below `folder`. Only the owner can read secrets. The certificate is valid for the loopback names and `name`.
+    /// Writes the files below `folder`. Only the owner can read secrets. The certificate is valid for the loopback
+    /// names and `name`.
     pub fn written(folder: &Path, nodes: &Nodes, name: Option<Ipv4Addr>) -> Result<Self, Error> {
         fs::create_dir_all(folder)?;
         let in_folder = |name: &str| folder.join(name);

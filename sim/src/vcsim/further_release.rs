@@ -21,8 +21,8 @@ pub struct FurtherRelease {
 impl FromStr for FurtherRelease {
     type Err = String;
 
-    /// Parses a version or a TanzuKubernetesRelease name. A missing patch or build gets a default: `v1.24` is `v1.24.0+vmware.1-tkg.1`.
-    /// Fails if the minor release can't be simulated or the image name would be too long.
+    /// Parses a version or a TanzuKubernetesRelease name. A missing patch or build gets a default: `v1.24` is
+    /// `v1.24.0+vmware.1-tkg.1`. Fails if the minor release can't be simulated or the image name would be too long.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("{text:?} is no release of Kubernetes, such as v1.29.4+vmware.3-tkg.1 or v1.29");
@@ -78,8 +78,8 @@ impl FurtherRelease {
     }
 }
 
-/// Returns true if `wanted` is a release's `version` or a prefix of it that ends before `.`, `+` or `-`. Accepts `---` instead of `+`, and
-/// ignores a leading `v`.
+/// Returns true if `wanted` is a release's `version` or a prefix of it that ends before `.`, `+` or `-`. Accepts `---`
+/// instead of `+`, and ignores a leading `v`.
 pub fn is_of(version: &str, wanted: &str) -> bool {
     let wanted = wanted.trim().replacen("---", "+", 1);
     let wanted = wanted.trim_start_matches('v');

@@ -26,8 +26,9 @@ pub struct Simulator {
 impl Simulator {
     /// Starts the process, with all its files in the stack's folder, and waits until it serves.
     ///
-    /// The content libraries contain the images for `nodes`. vCenter only forwards guest shutdown requests: the code that runs the
-    /// guests must watch for them and act. If `name` is set, transfer URLs contain this address instead of the loopback address.
+    /// The content libraries contain the images for `nodes`. vCenter only forwards guest shutdown requests: the code
+    /// that runs the guests must watch for them and act. If `name` is set, transfer URLs contain this address instead
+    /// of the loopback address.
     pub async fn start(
         stack: &Stack,
         tools: &Tools,

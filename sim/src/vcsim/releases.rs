@@ -58,8 +58,8 @@ impl Os {
 pub enum Shape {
     /// VMware, for vSphere 7: a JSON property, `vmware-system.guest.kubernetes.distribution.image.version`, and add-on manifests.
     Distribution,
-    /// VMware, for vSphere 8: the vSphere 7 property, plus release and OS image objects in `vmware-system.tkr` and
-    /// `vmware-system.tkr.osi`, and add-on Packages.
+    /// VMware, for vSphere 8: the vSphere 7 property, the manifests of the release and the OS image in
+    /// `vmware-system.tkr` and `vmware-system.tkr.osi`, and add-on Packages.
     Embedded,
     /// image-builder: one property per value, for example `KUBERNETES_SEMVER`.
     ImageBuilder,
@@ -67,8 +67,8 @@ pub enum Shape {
     Layercake,
 }
 
-/// Returns a VMware node image. The arguments are the shape, the OS, the item name prefix, and the versions of Kubernetes, VMware's
-/// build and the image. The versions are part of the item name and the release name.
+/// Returns a VMware node image. The arguments are the shape, the OS, the item name prefix, and the versions of
+/// Kubernetes, VMware's build and the image. The versions are part of the item name and the release name.
 macro_rules! of_vmware {
     ($shape:ident, $os:ident, $start:literal, $kubernetes:literal, $build:literal, $image:literal) => {
         image_of_shape(
@@ -181,7 +181,8 @@ impl NodeImage<'_> {
         Addons::of(minor(self.kubernetes))
     }
 
-    /// Returns the release from which `layercake image build` builds this image.
+    /// Returns the release from which `layercake image build` builds this image, or `None` if it can't build this
+    /// Kubernetes version.
     fn own_release(&self) -> Option<&'static KubernetesRelease> {
         KubernetesRelease::find(self.kubernetes).ok()
     }
@@ -212,7 +213,8 @@ impl NodeImage<'_> {
         all
     }
 
-    /// Returns the properties that only vSphere 8 images contain: objects, and the Packages to which these objects refer.
+    /// Returns the properties that only vSphere 8 images contain: the manifests of the release, the OS image and the
+    /// ClusterBootstrapTemplate, and the Packages to which the template refers.
     fn embedded_properties(&self) -> Vec<(&'static str, String)> {
         let name = self.release();
         let os_image = packed(&self.embedded_os_image().to_string());

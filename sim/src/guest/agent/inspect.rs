@@ -1,4 +1,4 @@
-//! Read access to a guest's disk and its etcd, for stories.
+//! Read access to a guest's disk and its etcd member, for tests.
 
 use super::Guests;
 use crate::guest::disk::Disk;
@@ -20,10 +20,10 @@ impl Guests {
         Disk::at(self.0.shared.disk_folder(&report.moid)).ok()?.read(path)
     }
 
-    /// Reads a key's value from the etcd member on the named VM.
+    /// Reads a key's value from the etcd member on the named VM. Returns `None` if the key doesn't exist.
     ///
     /// # Errors
-    /// The VM hasn't booted, or its etcd member doesn't respond.
+    /// Returns an error if the VM hasn't booted, or if its etcd member doesn't respond.
     pub async fn etcd_value(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, Failure> {
         let missing = || Failure::new(Reason::Etcd, format!("{name} has not booted"));
         let report = self.boot_of(name).ok_or_else(missing)?;

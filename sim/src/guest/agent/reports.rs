@@ -11,7 +11,7 @@ use crate::vcsim::control::Vm;
 /// A guest's boot phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The VM is powered on, but a story holds it before the guest reads its guestinfo.
+    /// The VM is powered on, but a test keeps the guest from reading its guestinfo and booting.
     Held,
     /// The VM is powered on and booting. The guest isn't a node yet.
     Booting,
@@ -57,7 +57,8 @@ impl Reports {
         find(&self.0.borrow(), name)
     }
 
-    /// Waits until `is_there` returns true for the named VM's phase. The VM may not exist yet.
+    /// Waits until `is_there` returns true for the named VM's phase, and returns the VM's report. The VM doesn't have
+    /// to exist yet.
     pub async fn reached(&self, name: &str, is_there: impl Fn(&Phase) -> bool) -> BootReport {
         let mut reports = self.0.subscribe();
         loop {

@@ -40,7 +40,7 @@ impl From<ArgumentsForm> for Arguments {
 }
 
 impl Arguments {
-    /// Returns the last value of a flag.
+    /// Returns the last value of a flag, or `None` if the flag isn't set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

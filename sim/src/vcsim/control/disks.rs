@@ -47,8 +47,8 @@ impl ControlApi {
         self.send(Method::DELETE, &format!("/v1/disks/{id}"), None).await
     }
 
-    /// Attaches a first class disk to a VM, unless the disk is already attached to it. Returns the UUID that the guest sees. Fails if the
-    /// disk is attached to another VM.
+    /// Attaches a first class disk to a VM, unless the disk is already attached to it. Returns the UUID that the guest
+    /// sees. Fails if the disk is attached to another VM.
     pub async fn attach_disk(&self, moid: &str, id: &str) -> Result<String, Error> {
         self.call_for_one(Method::PUT, &format!("/v1/vms/{moid}/disks/{id}"), None, "diskUUID").await
     }
@@ -58,8 +58,8 @@ impl ControlApi {
         self.send(Method::DELETE, &format!("/v1/vms/{moid}/disks/{id}"), None).await
     }
 
-    /// Attaches a disk file (`[datastore] folder/name.vmdk`) to a VM out of band and returns the disk UUID. Creates the file if it
-    /// doesn't exist.
+    /// Attaches a disk file (`[datastore] folder/name.vmdk`) to a VM out of band and returns the disk UUID. Creates the
+    /// file if it doesn't exist.
     pub async fn attach(&self, moid: &str, file: &str, capacity_mib: u64) -> Result<String, Error> {
         let order = json!({"file": file, "capacityMiB": capacity_mib});
         self.call_for_one(Method::POST, &format!("/v1/vms/{moid}/disks"), Some(order), "uuid").await

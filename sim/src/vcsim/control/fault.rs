@@ -43,7 +43,8 @@ pub enum FaultKind {
 pub struct Fault {
     /// The method, such as `CloneVM_Task` or `GET /com/vmware/content/library/item`. `*` matches all methods.
     pub method: String,
-    /// The name or id of the object to which a call must refer, or the URL path of a REST call. A trailing `*` matches any suffix.
+    /// The name or id of the object to which a call must refer, or the URL path of a REST call. A trailing `*` matches
+    /// any suffix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
     /// The effect on matching calls.

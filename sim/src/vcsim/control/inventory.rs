@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::ControlApi;
 use super::error::Error;
 
-/// Leftovers: datastore folders without a VM, and running tasks.
+/// The leftovers in the inventory: datastore folders without a VM, and running tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OrphanedFiles {

@@ -47,7 +47,8 @@ pub struct Call {
     pub wire: String,
     /// The method, such as `CloneVM_Task`.
     pub method: String,
-    /// The name of the object that the call creates, or otherwise the object on which it is called.
+    /// The name of the object that the call creates. If the call doesn't create an object, the name of the object on
+    /// which it is called.
     pub object: String,
 }
 

@@ -207,8 +207,8 @@ impl ControlApi {
         self.send(Method::POST, &format!("/v1/vms/{moid}/power"), Some(json!({ "action": action }))).await
     }
 
-    /// Creates `count` copies of a VM in its folder, with the names `PREFIX-NUMBER`. The copies share state with the original, so use them
-    /// only for reading.
+    /// Creates `count` copies of a VM in its folder, with the names `PREFIX-NUMBER`. The copies share state with the
+    /// original, so use them only for reading.
     pub async fn copies(&self, moid: &str, count: usize, prefix: &str) -> Result<Vec<VmCopy>, Error> {
         let body = json!({"count": count, "prefix": prefix});
         self.call(Method::POST, &format!("/v1/vms/{moid}/copies"), Some(body)).await
