@@ -2,7 +2,7 @@
 //!
 //! The steps differ in their signatures. `gather`, `carry_out` and `delete` take the reconciler, which has a client. `plan` and
 //! `status` don't take it, so they can neither send a request nor read a clock. The driver does the rest: it leaves moving
-//! and paused objects alone, settles and writes the status, and passes the result to the [`Controller`](crate::Controller).
+//! and paused objects alone, settles and writes the status, and returns the result to the [`Controller`](crate::Controller).
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ pub trait Reconcile: Send + Sync + 'static {
         false
     }
 
-    /// Passes the pause, or its end, on to the object's children. It is called before the object is planned or deleted.
-    fn pass_pause_on(
+    /// Propagates the pause, or its end, to the object's children. It is called before the object is planned or deleted.
+    fn propagate_pause(
         &self,
         _object: &Self::Kind,
         _facts: &Self::Facts,
@@ -163,7 +163,7 @@ pub async fn reconcile<R: Reconcile>(object: Arc<R::Kind>, reconciler: Arc<R>) -
         Err(error) => return report(&*reconciler, &object, None, Outcome::Failed(error)).await,
     };
     let paused = R::is_paused(&object, &facts);
-    reconciler.pass_pause_on(&object, &facts, paused).await?;
+    reconciler.propagate_pause(&object, &facts, paused).await?;
     let outcome = if paused {
         Outcome::Paused
     } else if object.meta().deletion_timestamp.is_some() {

@@ -81,7 +81,7 @@ impl Reconcile for Context {
         facts.paused
     }
 
-    async fn pass_pause_on(
+    async fn propagate_pause(
         &self,
         wcp_machine: &WCPMachine,
         facts: &Facts,

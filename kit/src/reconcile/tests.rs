@@ -75,13 +75,13 @@ impl Reconcile for Recorder {
         facts.paused
     }
 
-    async fn pass_pause_on(
+    async fn propagate_pause(
         &self,
         _machine: &WCPMachine,
         _facts: &Facts,
         paused: bool,
     ) -> Result<(), Refused> {
-        self.record(format!("pass on {paused}"));
+        self.record(format!("propagate {paused}"));
         Ok(())
     }
 
@@ -174,7 +174,7 @@ async fn run(
 #[tokio::test]
 async fn an_object_is_gathered_planned_changed_and_reported() {
     let (steps, sent, result) = run(machine(), |_| {}).await;
-    assert_eq!(steps, ["gather", "pass on false", "carry out", "publish", "follow up Made"]);
+    assert_eq!(steps, ["gather", "propagate false", "carry out", "publish", "follow up Made"]);
     assert_eq!(result.unwrap(), Next::After(std::time::Duration::from_secs(1)));
     let time = sent[0]["conditions"][0]["lastTransitionTime"].as_str().unwrap();
     assert!(!time.starts_with("1970"), "the driver sets the time: {time}");
@@ -203,7 +203,7 @@ async fn an_object_that_moves_is_left_alone_even_while_it_is_deleted() {
 async fn a_paused_object_is_reported_and_neither_changed_nor_deleted() {
     for machine in [machine(), deleted()] {
         let (steps, _, result) = run(machine, |recorder| recorder.paused = true).await;
-        assert_eq!(steps, ["gather", "pass on true", "publish", "follow up Paused"]);
+        assert_eq!(steps, ["gather", "propagate true", "publish", "follow up Paused"]);
         assert_eq!(result.unwrap(), Next::OnChange);
     }
 }
@@ -211,7 +211,7 @@ async fn a_paused_object_is_reported_and_neither_changed_nor_deleted() {
 #[tokio::test]
 async fn a_deletion_is_reported_until_the_object_is_gone() {
     let (steps, sent, _) = run(deleted(), |recorder| recorder.remains = true).await;
-    assert_eq!(steps, ["gather", "pass on false", "delete", "publish", "follow up Deleting"]);
+    assert_eq!(steps, ["gather", "propagate false", "delete", "publish", "follow up Deleting"]);
     assert_eq!(sent.len(), 1);
     let (steps, sent, _) = run(deleted(), |_| {}).await;
     assert_eq!((steps.last().unwrap().as_str(), sent.len()), ("delete", 0));
@@ -224,7 +224,7 @@ async fn each_step_that_fails_is_reported_and_ends_the_reconcile() {
     assert_eq!(steps, ["gather", "publish", "follow up NotGathered"]);
     assert!(result.is_err());
     let (steps, ..) = run(machine(), |recorder| recorder.planning = failed).await;
-    assert_eq!(steps, ["gather", "pass on false", "publish", "follow up Failed"]);
+    assert_eq!(steps, ["gather", "propagate false", "publish", "follow up Failed"]);
     let (steps, _, result) = run(machine(), |recorder| recorder.writing = failed).await;
     assert_eq!(steps[2..], ["carry out", "publish", "follow up Failed"]);
     assert!(result.is_err());
