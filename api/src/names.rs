@@ -230,8 +230,7 @@ pub mod annotation {
     /// On a TanzuKubernetesCluster: the UID under which its cluster was created. A copy from `clusterctl move` has
     /// another UID, and waits for its Cluster.
     pub const MADE_AS: &str = "run.tanzu.vmware.com/made-as";
-    /// On a TanzuKubernetesCluster: API server features that earlier gcm versions don't configure: `audit,encryption`. gcm
-    /// records them before it creates the cluster's first object. Only gcm can set it.
+    /// On a TanzuKubernetesCluster: `issuers` if the cluster has or had token issuers. Only gcm can set it.
     pub const API_SERVER: &str = "run.tanzu.vmware.com/api-server";
     /// On a TanzuKubernetesCluster: a cluster ID that stays the same if the cluster moves to another management
     /// cluster, where its objects get new UIDs. Only gcm can set it.

@@ -72,8 +72,6 @@ reasons! {
     Info NO_AUTHENTICATOR = "NoAuthenticator";
     /// The API servers haven't read the issuers yet.
     Info AUTHENTICATION_RECONCILING = "AuthenticationReconciling";
-    /// The API servers can't read issuers until their nodes are replaced.
-    Info WAITING_FOR_NEW_API_SERVERS = "WaitingForNewAPIServers";
     /// The issuers couldn't be applied in the workload cluster.
     Warning AUTHENTICATION_FAILED = "AuthenticationFailed";
     /// An API server rejects the issuers or can't reach one of them.

@@ -13,20 +13,16 @@ use serde::Deserialize;
 
 use super::guest::Guest;
 
-/// The API server argument that contains the path of the authentication configuration.
-pub const AUTHENTICATION_ARGUMENT: &str = "authentication-config";
 /// The namespace and name of both the ConfigMap that contains the configuration and the DaemonSet that copies it to the nodes.
 pub const GUEST_OBJECT: (&str, &str) = ("kube-system", "api-server-authentication");
 /// The maximum size, in bytes, of a Pod list or ConfigMap.
 const MAX_OBJECT: usize = 3 << 20;
 /// The maximum size, in bytes, of an API server's metrics.
 const MAX_METRICS: usize = 8 << 20;
-/// The maximum number of API servers that are read.
+/// The maximum numbers of API servers and field managers that are read.
 const MAX_SERVERS: usize = 8;
 /// The maximum number of field managers that are read from the ConfigMap.
 const MAX_MANAGERS: usize = 16;
-/// The maximum number of arguments that are read from an API server's Pod.
-const MAX_ARGUMENTS: usize = 256;
 
 const NAMESPACE: &str = GUEST_OBJECT.0;
 const API_PORT: u16 = 6443;
@@ -45,8 +41,6 @@ const START: &str = "process_start_time_seconds ";
 pub enum AuthenticationState {
     /// All API servers use the configuration.
     InUse,
-    /// The API servers in these Pods don't read a configuration file, because their nodes are older than the first issuer.
-    WithoutFile(Vec<String>),
     /// The API servers in these Pods haven't loaded the configuration yet.
     Pending(Vec<String>),
     /// The API servers in these Pods refused the configuration.
@@ -141,7 +135,6 @@ struct Servers {
 #[serde(default)]
 struct Server {
     metadata: ServerMetadata,
-    spec: ServerSpec,
 }
 
 #[derive(Default, Deserialize)]
@@ -158,26 +151,7 @@ impl Keys for ServerAnnotations {
     const KEYS: &'static [&'static str] = &[ENDPOINT];
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ServerSpec {
-    containers: Few<Container, 1>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Container {
-    command: Few<String, MAX_ARGUMENTS>,
-}
-
 impl Server {
-    fn reads_file(&self) -> bool {
-        let begins = |argument: &String| {
-            argument.strip_prefix("--").is_some_and(|rest| rest.starts_with(AUTHENTICATION_ARGUMENT))
-        };
-        self.spec.containers.0.iter().any(|container| container.command.0.iter().any(begins))
-    }
-
     fn port(&self) -> u16 {
         let endpoint = self.metadata.annotations.get(ENDPOINT);
         let port = endpoint.and_then(|endpoint| endpoint.rsplit_once(':')?.1.parse().ok());
@@ -218,11 +192,6 @@ impl Guest {
         let pods = Request::new(Pod::url_path(&(), Some(NAMESPACE)));
         let servers = ListParams::default().labels("component=kube-apiserver,tier=control-plane");
         let servers: Servers = self.server.read(pods.list(&servers), MAX_OBJECT).await?;
-        let without = servers.items.0.iter().filter(|server| !server.reads_file());
-        let without: Vec<_> = without.map(|server| server.metadata.name.clone()).collect();
-        if !without.is_empty() {
-            return Ok(AuthenticationState::WithoutFile(without));
-        }
         let maps = Request::new(ConfigMap::url_path(&(), Some(NAMESPACE)));
         let map =
             self.server.read_if_there::<Changed>(maps.get(GUEST_OBJECT.1, &GetParams::default()), MAX_OBJECT);
@@ -310,16 +279,5 @@ mod tests {
         assert_eq!(all(&[InUse, Pending, InUse]), AuthenticationState::Pending(vec!["s1".to_owned()]));
         assert_eq!(all(&[InUse, Pending, Rejected]), AuthenticationState::Rejected(vec!["s2".to_owned()]));
         assert_eq!(all(&[]), AuthenticationState::Pending(Vec::new()), "none was seen");
-    }
-
-    #[test]
-    fn a_node_that_is_older_than_the_first_issuer_is_known_by_the_arguments_of_its_pod() {
-        let server = |argument: &str| -> Server {
-            let container = serde_json::json!({"command": ["kube-apiserver", "--v=2", argument]});
-            serde_json::from_value(serde_json::json!({"spec": {"containers": [container]}})).unwrap()
-        };
-        assert!(server("--authentication-config=/etc/kubernetes/authentication/config.yaml").reads_file());
-        assert!(!server("--audit-log-path=/x").reads_file());
-        assert_eq!(server("").port(), 6443);
     }
 }

@@ -4,7 +4,6 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names::annotation;
 use kube::ResourceExt;
 
-use crate::spec::authentication::{has_authentication, issuers};
 use crate::spec::node_fields::{NodeField, cluster_fields, control_plane_fields, pool_fields};
 use crate::spec::release::current_version;
 
@@ -27,7 +26,6 @@ pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<
     let field = "spec.topology.controlPlane".to_owned();
     let own =
         changed(&field, &control_plane_fields(&was.control_plane), &control_plane_fields(&is.control_plane));
-    let own = own.into_iter().chain(authentication_cause(old, new));
     let causes = shared.iter().cloned().chain(own).collect();
     let kept = |before: Option<i32>, after: Option<i32>| Some(before?.min(after?));
     let [before, after] = [was, is].map(|topology| topology.control_plane.replicas.or(Some(1)));
@@ -46,16 +44,6 @@ pub fn rolls(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Vec<
 fn release_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
     let (from, to) = (current_version(old)?, current_version(new)?);
     (from != to).then(|| format!("the release, from {from} to {to}"))
-}
-
-/// Returns the cause if adding the first issuer replaces the control plane nodes. This happens in a cluster that an earlier
-/// version of gcm created: its API servers don't have a configuration file that could change in place.
-fn authentication_cause(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> Option<String> {
-    let is_first = issuers(&old.spec).is_empty() && !issuers(&new.spec).is_empty();
-    (is_first && !has_authentication(old)).then(|| {
-        "spec.settings.authentication.jwt (only this once: an earlier version of gcm created the cluster)"
-            .to_owned()
-    })
 }
 
 /// Returns the paths of the changed fields that replace nodes. `before` and `after` contain the same fields of `group`, in the
@@ -101,7 +89,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{changed, sound};
+    use crate::testing::{changed, issuer, sound};
 
     /// Returns the warnings for one changed value.
     fn warned(pointer: &str, value: Value) -> Vec<String> {
@@ -154,6 +142,7 @@ mod tests {
             ("/spec/topology/controlPlane/replicas", json!(3)),
             ("/spec/topology/controlPlane/nodeDrainTimeout", json!("5m")),
             ("/spec/settings/storage", json!({"defaultClass": "gold"})),
+            ("/spec/settings/authentication", json!({"jwt": [issuer("corp:")]})),
             (&format!("{pool}/replicas"), json!(5)),
             (&format!("{pool}/taints"), json!([])),
             (&format!("{pool}/failureDomain"), json!("")),

@@ -6,7 +6,6 @@ use api::capi::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, Machin
 use api::capw::{WCPCluster, WCPMachine};
 use api::gcm::release::{ContainerImage, KubernetesSpec, LocalReference};
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
-use api::names::annotation;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -17,7 +16,6 @@ use super::facts::{Facts, ReleaseLookup};
 use super::input::Input;
 use super::invalid::Invalid;
 use super::login::gather::Login;
-use super::node_groups::api_server::ApiServerFeatures;
 use super::node_groups::machines;
 use super::plan::Plan;
 use super::spec::ValidatedCluster;
@@ -101,10 +99,8 @@ pub(crate) fn login() -> Login {
     Login { public_key: "ssh-ed25519 AAAA".to_owned(), ..Login::default() }
 }
 
-/// Returns the cluster as admission stores it, with the annotations that gcm writes to a new one.
+/// Returns the cluster as admission stores it.
 pub(crate) fn stored(mut tkc: TanzuKubernetesCluster) -> TanzuKubernetesCluster {
-    let features = ApiServerFeatures::OF_NEW_CLUSTER.to_owned();
-    tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), features);
     tkc.metadata.uid = Some("5e434bbe-7b24-4fbd-81c0-aecc72326002".to_owned());
     tkc.metadata.generation = Some(1);
     with_defaults(&tkc, None, &nothing().available_releases)

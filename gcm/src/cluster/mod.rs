@@ -38,6 +38,7 @@ use kube::{Resource, ResourceExt};
 
 use applied::Applied;
 use context::Context;
+use encryption::gather::CHECK_INTERVAL;
 use error::Error;
 use facts::Facts;
 use health::budget;
@@ -108,8 +109,8 @@ async fn prepare(tkc: &Arc<TanzuKubernetesCluster>, facts: &Facts, ctx: &Context
     let plan = plan::plan(tkc, facts, &login, &encryption)?; // pure; an invalid plan isn't retried until the user acts
     let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
     let resumes = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
-    let next = resumes.into_iter().chain(encryption.next_look()).min().map_or(Next::OnChange, Next::After);
-    Ok(Prepared { plan, next, unusable_secret: encryption.unusable })
+    let next = resumes.map_or(CHECK_INTERVAL, |resumes| resumes.min(CHECK_INTERVAL));
+    Ok(Prepared { plan, next: Next::After(next), unusable_secret: encryption.unusable })
 }
 
 /// Returns true if a client deleted the Cluster directly. gcm doesn't recreate the Cluster until Cluster API has finished the

@@ -22,7 +22,6 @@ use super::login;
 use super::login::gather::Login;
 use super::network::cluster;
 use super::network::virtual_ip::VirtualIp;
-use super::node_groups::api_server::ApiServerFeatures;
 use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
 use super::spec::ValidatedCluster;
@@ -115,7 +114,6 @@ pub fn plan(
         health: &facts.health,
         virtual_ip: &virtual_ip,
         login,
-        api_server: ApiServerFeatures::of(tkc, facts.control_plane.as_deref()),
         unreplaced: &unreplaced,
     };
     let mut plan = objects(&input, facts)?;

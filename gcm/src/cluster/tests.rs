@@ -103,7 +103,6 @@ fn cluster_api_knows_every_field() {
     use super::flags::health::HealthFlags;
     use super::input::Input;
     use super::network::virtual_ip::VirtualIp;
-    use super::node_groups::api_server::ApiServerFeatures;
     use super::node_groups::group_input::GroupInput;
     use super::node_groups::{control_plane, machines};
     use super::volumes::setup::VolumesAs;
@@ -118,7 +117,6 @@ fn cluster_api_knows_every_field() {
         health: &HealthFlags::default(),
         virtual_ip: &VirtualIp::default(),
         login: &login(),
-        api_server: ApiServerFeatures { audit: true, encryption: true, authentication: true },
         unreplaced: &BTreeSet::new(),
     };
     let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);

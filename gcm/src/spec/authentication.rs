@@ -2,11 +2,12 @@
 
 use api::gcm::authentication::JwtAuthenticator;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterSpec};
+use api::names::annotation;
+use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::records::{AUTHENTICATION, ISSUERS, is_noted, with_words};
 use crate::release::version::Version;
 
 /// The folder of the configuration file, on nodes and in the static Pod. The API server mounts the folder, not the file: Pods
@@ -19,6 +20,8 @@ pub const AUTHENTICATION_FILE: &str = "config.yaml";
 pub const FIRST_RELEASE: (u64, u64) = (1, 30);
 /// The first Kubernetes minor release with configuration version v1.
 const FIRST_WITH_V1: (u64, u64) = (1, 34);
+/// The value of the annotation [`annotation::API_SERVER`] for a cluster that has or had an issuer.
+const ISSUERS: &str = "issuers";
 /// Validation rules that prevent issuers from naming Kubernetes' own users and groups, whatever their prefixes are.
 const USER_RULES: [(&str, &str); 2] = [
     ("!user.username.startsWith('system:')", "names of users must not begin with system:"),
@@ -36,25 +39,20 @@ pub fn authentication_file() -> String {
     format!("{AUTHENTICATION_FOLDER}/{AUTHENTICATION_FILE}")
 }
 
-/// Returns true if the cluster's API servers already read a configuration file, so that the first issuer doesn't replace nodes.
-pub fn has_authentication(tkc: &TanzuKubernetesCluster) -> bool {
-    is_noted(tkc, AUTHENTICATION)
-}
-
 /// Returns true if a cluster's spec has or had an issuer. After the last issuer is removed, the API servers must still be
 /// updated.
 pub fn distributes_issuers(tkc: &TanzuKubernetesCluster) -> bool {
-    !issuers(&tkc.spec).is_empty() || is_noted(tkc, ISSUERS)
+    !issuers(&tkc.spec).is_empty() || is_noted(tkc)
 }
 
-/// Returns the new value of the annotation [`api::names::annotation::API_SERVER`] when a cluster gets its first issuer, or `None`
-/// if the annotation doesn't have to change. gcm writes the annotation before the workload cluster gets the issuer, so that a
-/// moved cluster keeps this record.
-pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<String> {
-    if issuers(&tkc.spec).is_empty() {
-        return None;
-    }
-    with_words(tkc, &[AUTHENTICATION, ISSUERS])
+/// Returns the value of the annotation [`annotation::API_SERVER`] to write when a cluster gets its first issuer. gcm writes the
+/// annotation before the workload cluster gets the issuer, so that a moved cluster keeps this record.
+pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<&'static str> {
+    (!issuers(&tkc.spec).is_empty() && !is_noted(tkc)).then_some(ISSUERS)
+}
+
+fn is_noted(tkc: &TanzuKubernetesCluster) -> bool {
+    tkc.annotations().get(annotation::API_SERVER).is_some_and(|noted| noted == ISSUERS)
 }
 
 /// Returns true if API servers of this Kubernetes version read an authentication configuration.

@@ -5,5 +5,4 @@ pub mod groups;
 pub mod labels;
 pub mod network;
 pub mod node_fields;
-pub mod records;
 pub mod release;

@@ -15,33 +15,25 @@ use super::configuration;
 use crate::cluster::cluster_secret::{refuse_leftover, text, wrong};
 use crate::cluster::error::Error;
 use crate::cluster::facts::Facts;
-use crate::cluster::node_groups::api_server::{ApiServerFeatures, ENCRYPTION, ENCRYPTION_FILE};
+use crate::cluster::node_groups::api_server::{ENCRYPTION, ENCRYPTION_FILE};
 
 /// The maximum size, in bytes, of a configuration.
 const LONGEST: usize = 32 << 10;
 /// The limits for one check.
 const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
 /// The interval at which the Secret is read again. Watches don't report the Secret's deletion.
-const CHECK_INTERVAL: Duration = Duration::from_hours(1);
+pub const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The encryption state of a cluster. A contained key can't be printed, and is wiped from memory when it is dropped.
 #[derive(Default)]
 pub struct Encryption {
-    is_on: bool,
     /// A new cluster's configuration that isn't in a Secret yet.
     pub new_configuration: Option<Zeroizing<String>>,
     /// The reason why new nodes of an existing control plane can't use the Secret: the Secret's name, the fault and the remedy.
     pub unusable: Option<String>,
 }
 
-impl Encryption {
-    /// Returns the delay until the Secret must be read again, or `None` if the cluster doesn't encrypt Secrets.
-    pub fn next_look(&self) -> Option<Duration> {
-        self.is_on.then_some(CHECK_INTERVAL)
-    }
-}
-
-/// Reads the keys if the cluster encrypts Secrets. Generates a key for a new cluster whose Secret doesn't exist.
+/// Reads the keys. Generates a key for a new cluster without a Secret.
 ///
 /// # Errors
 /// Fails if a new cluster's Secret can't be used.
@@ -50,11 +42,7 @@ pub async fn gather(
     facts: &Facts,
     api: &apply::Api,
 ) -> Result<Encryption, Error> {
-    let live = facts.control_plane.as_deref();
-    if !ApiServerFeatures::of(tkc, live).encryption {
-        return Ok(Encryption::default());
-    }
-    let has_data = live.is_some() || facts.is_initialized();
+    let has_data = facts.control_plane.is_some() || facts.is_initialized();
     let namespace = tkc.namespace();
     let secret = api.get(namespace.as_deref(), &names::encryption_secret(&tkc.name_any())).await?;
     let of = tkc.clone();
@@ -71,7 +59,7 @@ fn read(
     has_data: bool,
     budget: &Budget,
 ) -> Result<Encryption, Error> {
-    let mut encryption = Encryption { is_on: true, ..Encryption::default() };
+    let mut encryption = Encryption::default();
     match (secret, has_data) {
         (None, true) => encryption.unusable = Some(describe_missing(tkc)),
         (None, false) => encryption.new_configuration = Some(configuration::generate()),

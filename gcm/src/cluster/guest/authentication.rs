@@ -1,6 +1,6 @@
 //! Token issuers in a workload cluster: the objects to apply, and whether the API servers use them.
 
-use api::conditions::{Condition, INFO, find, tkc as words};
+use api::conditions::{Condition, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 
@@ -92,7 +92,6 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Conditio
         Some(AuthenticationState::InUse) => Condition::is_true(TYPE).into(),
         // An API server doesn't reject an empty list, so the rejection is about the previous list.
         Some(AuthenticationState::Rejected(_)) if issuers(&tkc.spec).is_empty() => pending(),
-        Some(AuthenticationState::WithoutFile(pods)) => without_file(pods),
         Some(AuthenticationState::Rejected(pods)) => {
             failing(tkc, TYPE, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
         }
@@ -114,14 +113,6 @@ fn application_failure(facts: &Facts) -> Option<String> {
 
 fn reconciling(why: &str) -> ConditionWithCause {
     Condition::is_unknown(TYPE, words::AUTHENTICATION_RECONCILING, why).into()
-}
-
-fn without_file(pods: &[String]) -> ConditionWithCause {
-    let message = bounded(&format!(
-        "API servers read no issuers before their nodes are replaced, which happens once: {}",
-        list(pods)
-    ));
-    Condition::is_false(TYPE, INFO, words::WAITING_FOR_NEW_API_SERVERS, message).into()
 }
 
 fn list(names: &[String]) -> String {

@@ -1,24 +1,18 @@
 //! Configures a control plane's API servers: files, the arguments that name the files, and the volumes that mount them into the
 //! static Pod.
 //!
-//! To add a file, call `ApiServerSetup::add_file`. If not every cluster gets the file, upgrading gcm must not change whether a
-//! cluster has it: see [`ApiServerFeatures`].
+//! To add a file, call `ApiServerSetup::add_file`. If some API servers of a cluster must not read the file before all have it,
+//! as with encryption, only new clusters can get it.
 
 use api::capi::{
     KubeadmArgument as Argument, KubeadmConfigSpec as ConfigSpec, KubeadmConfigSpecFiles as ConfigFile,
     KubeadmConfigSpecFilesContentFrom as ContentFrom,
-    KubeadmConfigSpecFilesContentFromSecret as ContentFromSecret, KubeadmControlPlane,
-    KubeadmHostMount as HostMount,
+    KubeadmConfigSpecFilesContentFromSecret as ContentFromSecret, KubeadmHostMount as HostMount,
 };
-use api::gcm::TanzuKubernetesCluster;
 use api::names;
 
-use crate::addons::api_servers::AUTHENTICATION_ARGUMENT;
 use crate::cluster::node_file::NodeFile;
-use crate::spec::authentication::{
-    AUTHENTICATION_FOLDER, authentication_file, configuration, distributes_issuers, is_supported,
-};
-use crate::spec::records::{AUDIT, AUTHENTICATION, ENCRYPTED, is_noted};
+use crate::spec::authentication::{AUTHENTICATION_FOLDER, authentication_file, configuration, is_supported};
 
 /// The name of the encryption configuration: the file name on nodes, and the key in the Secret's `data`.
 pub const ENCRYPTION: &str = "encryption.yaml";
@@ -35,47 +29,6 @@ const AUDIT_LOG_MIB: &str = "50";
 const AUDIT_LOG_BACKUPS: &str = "5";
 /// The retention time of audit log backups, in days.
 const AUDIT_LOG_DAYS: &str = "30";
-
-/// The API server features that clusters from earlier gcm versions may lack.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ApiServerFeatures {
-    /// The API servers write an audit log.
-    pub audit: bool,
-    /// The API servers encrypt Secrets before etcd stores them.
-    pub encryption: bool,
-    /// The API servers read an authentication configuration with token issuers, if their Kubernetes version supports it.
-    pub authentication: bool,
-}
-
-impl ApiServerFeatures {
-    /// The value of [`api::names::annotation::API_SERVER`] for a new cluster.
-    pub const OF_NEW_CLUSTER: &str = "audit,encryption,authentication";
-
-    /// Returns a cluster's features. They are recorded on the TanzuKubernetesCluster before the cluster's objects are created,
-    /// and a control plane never loses a feature. A cluster from an earlier gcm version doesn't get more features, except for
-    /// `authentication` when it gets its first issuer.
-    pub fn of(tkc: &TanzuKubernetesCluster, live: Option<&KubeadmControlPlane>) -> Self {
-        let is_noted = |feature| is_noted(tkc, feature);
-        let has = |path: &str| live.is_some_and(|live| has_file(live, path));
-        Self {
-            audit: is_noted(AUDIT) || has(&path(AUDIT_POLICY)),
-            encryption: is_noted(ENCRYPTED) || has(ENCRYPTION_FILE),
-            authentication: is_noted(AUTHENTICATION)
-                || distributes_issuers(tkc)
-                || has(&authentication_file()),
-        }
-    }
-}
-
-fn has_file(live: &KubeadmControlPlane, path: &str) -> bool {
-    let files = live.spec.kubeadm_config_spec.as_ref().and_then(|config| config.files.as_deref());
-    files.unwrap_or_default().iter().any(|file| file.path == path)
-}
-
-/// Returns true if the control plane's API servers read an authentication configuration.
-pub fn reads_authentication(live: &KubeadmControlPlane) -> bool {
-    has_file(live, &authentication_file())
-}
 
 /// The API server part of a control plane's node configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,20 +48,15 @@ enum FileContent {
 }
 
 impl ApiServerSetup {
-    /// Returns the setup of the API servers in the cluster `cluster`. `kubernetes` is their Kubernetes version.
-    pub fn new(features: ApiServerFeatures, cluster: &str, kubernetes: &str) -> Self {
-        let ApiServerFeatures { audit, encryption, authentication } = features;
+    /// Returns the setup for a cluster's API servers with this Kubernetes version.
+    pub fn new(cluster: &str, kubernetes: &str) -> Self {
         let mut setup = Self::default();
-        if audit {
-            let policy = include_str!("api_server/audit-policy.yaml").to_owned();
-            setup.add_file("audit-policy-file", AUDIT_POLICY, FileContent::Text(policy));
-            setup.add_audit_log();
-        }
-        if encryption {
-            let content = FileContent::Secret(names::encryption_secret(cluster));
-            setup.add_file("encryption-provider-config", ENCRYPTION, content);
-        }
-        if authentication && is_supported(kubernetes) {
+        let policy = include_str!("api_server/audit-policy.yaml").to_owned();
+        setup.add_file("audit-policy-file", AUDIT_POLICY, FileContent::Text(policy));
+        setup.add_audit_log();
+        let keys = FileContent::Secret(names::encryption_secret(cluster));
+        setup.add_file("encryption-provider-config", ENCRYPTION, keys);
+        if is_supported(kubernetes) {
             setup.add_authentication(kubernetes);
         }
         setup
@@ -119,8 +67,8 @@ impl ApiServerSetup {
     fn add_authentication(&mut self, kubernetes: &str) {
         let (path, content) = (authentication_file(), configuration(&[], kubernetes));
         self.files.push(ConfigFile::from(NodeFile { path: path.clone(), permissions: "0600", content }));
-        self.add_volume(AUTHENTICATION, AUTHENTICATION_FOLDER, "Directory", Some(true));
-        self.add_argument(AUTHENTICATION_ARGUMENT, &path);
+        self.add_volume("authentication", AUTHENTICATION_FOLDER, "Directory", Some(true));
+        self.add_argument("authentication-config", &path);
     }
 
     /// Adds a file that the API server reads, and the argument that names the file. Without the file on a node, the kubelet
@@ -165,12 +113,9 @@ impl ApiServerSetup {
         self.arguments.push(Argument { name: name.to_owned(), value: value.to_owned() });
     }
 
-    /// Adds the setup to the node configuration, unless the setup is empty.
+    /// Adds the setup to the node configuration.
     pub fn put_into(self, config: &mut ConfigSpec) {
         let Self { arguments, files, volumes } = self;
-        if files.is_empty() {
-            return;
-        }
         config.files.get_or_insert_default().extend(files);
         let server = config.cluster_configuration.get_or_insert_default().api_server.get_or_insert_default();
         server.extra_args.get_or_insert_default().extend(arguments);

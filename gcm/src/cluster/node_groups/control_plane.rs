@@ -98,7 +98,7 @@ fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
     };
     input.virtual_ip.clone().put_into(&mut config);
     let kubernetes = &input.cluster.release.kubernetes;
-    ApiServerSetup::new(input.api_server, &input.cluster.name(), kubernetes).put_into(&mut config);
+    ApiServerSetup::new(&input.cluster.name(), kubernetes).put_into(&mut config);
     config
 }
 

@@ -2,14 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use api::capi::KubeadmControlPlane;
-
-use super::api_server::{ApiServerFeatures, reads_authentication};
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::input::Input;
 use crate::cluster::login::gather::Login;
 use crate::cluster::network::virtual_ip::VirtualIp;
-use crate::spec::authentication::is_supported;
 
 /// The input for one cluster's control plane and pools.
 #[derive(Clone, Copy)]
@@ -26,14 +22,4 @@ pub struct GroupInput<'a> {
     /// The names of pools whose nodes aren't replaced at the moment, because the remediation budget is spent.
     pub unreplaced: &'a BTreeSet<String>,
     pub login: &'a Login,
-    pub api_server: ApiServerFeatures,
-}
-
-impl GroupInput<'_> {
-    /// Returns true if the API servers should read an authentication configuration, but don't read one yet. The control plane's
-    /// nodes are replaced once for this change.
-    pub fn gains_authentication(&self, live: &KubeadmControlPlane) -> bool {
-        let is_wanted = self.api_server.authentication && is_supported(&self.cluster.release.kubernetes);
-        is_wanted && !reads_authentication(live)
-    }
 }

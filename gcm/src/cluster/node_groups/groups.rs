@@ -126,9 +126,6 @@ impl ControlPlaneObjects {
         input: &GroupInput<'_>,
         facts: &Facts,
     ) -> Option<Mark> {
-        if input.gains_authentication(live) {
-            return None;
-        }
         let uses = &live.spec.machine_template.spec.infrastructure_ref;
         let differs = uses.name != self.template.name_any()
             || !bears(&live.spec.kubeadm_config_spec, &self.control_plane.spec.kubeadm_config_spec);

@@ -4,7 +4,7 @@
 //! cluster with the same name and other keys must not be created. An annotation therefore records the uid of the
 //! TanzuKubernetesCluster before anything is created from it. A copy has another uid.
 //!
-//! The same write records the cluster id and the features that only new clusters get. A copy inherits both from the original.
+//! The same write records the cluster id, which a copy inherits from the original.
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::cluster::error::Error;
 use crate::cluster::facts::Facts;
-use crate::cluster::node_groups::api_server::ApiServerFeatures;
 use crate::spec::authentication::note_issuers;
 
 /// The origin of a TanzuKubernetesCluster.
@@ -35,12 +34,9 @@ fn origin(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Origin {
     }
 }
 
-/// Returns the cluster id: the uid of the TanzuKubernetesCluster from which the cluster was first created. If an earlier gcm
-/// version moved the cluster, returns the uid after the last such move.
+/// Returns the cluster id: the uid of the TanzuKubernetesCluster from which the cluster was first created.
 pub fn cluster_id(tkc: &TanzuKubernetesCluster) -> Option<&String> {
-    let annotations = tkc.annotations();
-    let noted = annotations.get(annotation::CLUSTER_ID).or_else(|| annotations.get(annotation::MADE_AS));
-    noted.or(tkc.metadata.uid.as_ref())
+    tkc.annotations().get(annotation::CLUSTER_ID).or(tkc.metadata.uid.as_ref())
 }
 
 /// Returns true if the cluster's objects were never created, here or elsewhere.
@@ -50,7 +46,7 @@ fn is_new(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
 }
 
 /// Returns the patch to write before objects are created, if one is needed: the finalizer, and the annotations for origin, id
-/// and features.
+/// and issuers.
 ///
 /// # Errors
 /// Returns [`Error::Arriving`] if this is a copy whose Cluster hasn't arrived yet.
@@ -81,18 +77,19 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
         annotations[annotation::API_SERVER] = issuers.into();
     }
     if is_new(tkc, facts) {
-        // Any existing values were copied from another cluster, so replace them.
+        // An existing id was copied from another cluster, so replace it.
         annotations[annotation::CLUSTER_ID] = tkc.metadata.uid.clone().into();
-        annotations[annotation::API_SERVER] = ApiServerFeatures::OF_NEW_CLUSTER.into();
     }
     Ok(Some(json!({ "metadata": { "finalizers": finalizers, "annotations": annotations } })))
 }
 
 #[cfg(test)]
 mod tests {
+    use api::gcm::authentication::AuthenticationSettings;
+
     use super::*;
     use crate::cluster::fixtures::{ClusterFixture, nothing};
-    use crate::testing::sound;
+    use crate::testing::{issuer, sound};
 
     /// Returns a cluster with the uid `here` and these annotations.
     fn here(annotations: &[(&str, &str)]) -> TanzuKubernetesCluster {
@@ -108,7 +105,7 @@ mod tests {
         let with = |made_as: Option<&str>| here(made_as.map(|uid| (annotation::MADE_AS, uid)).as_slice());
         let (none, there) = (nothing(), ClusterFixture::running(sound()).facts());
         assert_eq!(origin(&with(None), &none), Origin::Unnoted, "a new one");
-        assert_eq!(origin(&with(None), &there), Origin::Unnoted, "one of an earlier version");
+        assert_eq!(origin(&with(None), &there), Origin::Unnoted, "a user removed the annotation");
         assert_eq!(origin(&with(Some("here")), &none), Origin::Here, "somebody deleted its Cluster");
         assert_eq!(origin(&with(Some("here")), &there), Origin::Here);
         assert_eq!(origin(&with(Some("elsewhere")), &none), Origin::Arriving);
@@ -129,31 +126,38 @@ mod tests {
         let (made_as, id) = (annotation::MADE_AS, annotation::CLUSTER_ID);
         let some = |uid: &str| Some(uid.to_owned());
         assert_eq!(noted(&[], &nothing()), some("here"), "a new one");
-        assert_eq!(noted(&[], &there), some("here"), "one of an earlier version");
-        assert_eq!(noted(&[(made_as, "here")], &there), some("here"));
-        assert_eq!(noted(&[(made_as, "first")], &there), some("first"), "it has just been moved");
+        assert_eq!(noted(&[], &there), some("here"), "its annotations were removed");
+        assert_eq!(noted(&[(made_as, "here")], &there), some("here"), "its id was removed");
+        assert_eq!(noted(&[(made_as, "first"), (id, "first")], &there), some("first"), "it was moved");
         assert_eq!(noted(&[(made_as, "second"), (id, "first")], &there), some("first"), "once more");
         assert_eq!(noted(&[(made_as, "here"), (id, "first")], &there), None, "all is noted");
         assert_eq!(noted(&[(id, "first")], &there), some("first"), "made-as was removed");
     }
 
     #[test]
-    fn only_a_new_cluster_is_noted_to_have_what_is_new() {
-        let noted = |made_as: Option<&str>, facts: &Facts| {
-            let tkc = here(made_as.map(|uid| (annotation::MADE_AS, uid)).as_slice());
-            let note = note(&tkc, facts).unwrap().unwrap();
-            note["metadata"]["annotations"].get(annotation::API_SERVER).cloned()
+    fn only_a_new_cluster_gets_another_id_than_its_manifest_has() {
+        let copy = here(&[(annotation::CLUSTER_ID, "elsewhere")]);
+        let id = |facts: &Facts| {
+            let note = note(&copy, facts).unwrap().unwrap();
+            note["metadata"]["annotations"][annotation::CLUSTER_ID].clone()
         };
-        let (none, there) = (nothing(), ClusterFixture::running(sound()).facts());
-        assert_eq!(noted(None, &none), Some(json!("audit,encryption,authentication")));
-        assert_eq!(noted(None, &there), None, "one of an earlier version");
-        assert_eq!(noted(Some("here"), &none), None, "an earlier version was about to create it");
-        assert_eq!(noted(Some("elsewhere"), &there), None, "a copy of one of an earlier version");
-        let copy = here(&[(annotation::API_SERVER, "audit"), (annotation::CLUSTER_ID, "elsewhere")]);
-        let annotations = &note(&copy, &none).unwrap().unwrap()["metadata"]["annotations"];
-        assert_eq!(annotations[annotation::CLUSTER_ID], "here", "it is a cluster of its own");
-        assert_eq!(annotations[annotation::API_SERVER], "audit,encryption,authentication");
-        let without_cluster = Facts { cluster: None, ..there };
-        assert_eq!(noted(None, &without_cluster), None, "its Cluster was deleted");
+        let there = ClusterFixture::running(sound()).facts();
+        assert_eq!(id(&nothing()), "here");
+        assert_eq!(id(&there), "elsewhere");
+        assert_eq!(id(&Facts { cluster: None, ..there }), "elsewhere", "its Cluster was deleted");
+    }
+
+    #[test]
+    fn the_first_issuer_is_noted_once() {
+        let mut tkc = here(&[(annotation::MADE_AS, "here"), (annotation::CLUSTER_ID, "here")]);
+        tkc.finalizers_mut().push(finalizer::TKC.to_owned());
+        let there = ClusterFixture::running(sound()).facts();
+        assert_eq!(note(&tkc, &there).unwrap(), None);
+        let jwt = Some(vec![issuer("corp:")]);
+        tkc.spec.settings.get_or_insert_default().authentication = Some(AuthenticationSettings { jwt });
+        let noted = note(&tkc, &there).unwrap().unwrap();
+        assert_eq!(noted["metadata"]["annotations"][annotation::API_SERVER], "issuers");
+        tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), "issuers".to_owned());
+        assert_eq!(note(&tkc, &there).unwrap(), None);
     }
 }

@@ -4,15 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use api::gcm::TanzuKubernetesCluster;
-use api::names::annotation;
-use kube::ResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, from_value};
 
 use super::recipes::rolls;
 use super::{pools, shown};
 use crate::cluster::facts::Facts;
-use crate::cluster::fixtures::{ClusterFixture, plan};
+use crate::cluster::fixtures::ClusterFixture;
 
 /// Returns the facts with the objects that a release of gcm created.
 fn left_by(release: &Path, now: Facts) -> Facts {
@@ -53,18 +51,11 @@ fn an_upgrade_of_gcm_replaces_no_node_that_a_release_made() {
         assert_eq!(there.deployments.len(), 3, "{}", release.display());
         trust(&mut fixture.tkc, STORED);
         fixture.tkc.status = Some(shown(&fixture));
-        // These releases didn't write the annotation.
-        fixture.tkc.annotations_mut().remove(annotation::API_SERVER);
         assert_eq!(rolls(&fixture.tkc, &there), [false; 4], "{}", release.display());
 
         let mut changed = fixture.tkc.clone();
         changed.spec.topology.node_pools[0].vm_class = "best-effort-large".to_owned();
         changed.metadata.generation = Some(2);
         assert!(rolls(&changed, &there).contains(&true), "what is asked for anew is made");
-        changed.spec.topology.control_plane.vm_class = "best-effort-large".to_owned();
-        let next = plan(&changed, &there).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
-        let arguments = next.cluster_configuration.unwrap().api_server.unwrap();
-        assert_eq!(arguments.extra_args.unwrap().len(), 2, "its Secrets stay readable for all API servers");
-        assert_eq!(arguments.extra_volumes, None);
     }
 }

@@ -20,8 +20,7 @@ fn with_issuer(noted: bool) -> (TanzuKubernetesCluster, Facts) {
     tkc.spec.settings.get_or_insert_default().authentication =
         Some(AuthenticationSettings { jwt: Some(vec![issuer("corp:")]) });
     if noted {
-        let noted = "audit,encryption,authentication,issuers".to_owned();
-        tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), noted);
+        tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), "issuers".to_owned());
     }
     (tkc, fixture.facts())
 }
@@ -63,7 +62,7 @@ fn a_condition_is_there_only_for_clusters_that_have_issuers_or_had_some() {
 
 #[test]
 fn each_state_is_named_and_true_is_only_what_is_in_use() {
-    use AuthenticationState::{InUse, Pending, Rejected, Unanswered, WithoutFile};
+    use AuthenticationState::{InUse, Pending, Rejected, Unanswered};
     let (tkc, facts) = with_issuer(false);
     let of = |state: AuthenticationState| shown(&tkc, &found(&tkc, &facts, state));
     assert_eq!(of(InUse), "True : ");
@@ -71,11 +70,6 @@ fn each_state_is_named_and_true_is_only_what_is_in_use() {
     assert!(
         of(Unanswered("no".into()))
             .starts_with("Unknown AuthenticationReconciling: An API server cannot be asked")
-    );
-    let old = of(WithoutFile(vec!["kube-apiserver-c-1".into()]));
-    assert!(
-        old.starts_with("False WaitingForNewAPIServers: ") && old.contains("kube-apiserver-c-1"),
-        "{old}"
     );
     let rejected = of(Rejected(vec!["kube-apiserver-c-2".into()]));
     for part in [

@@ -1,7 +1,7 @@
-//! Tests which clusters get which API server files, and that clusters keep their files.
+//! Tests the API server files, and the arguments and volumes that name them.
 
+use api::gcm::TanzuKubernetesCluster;
 use api::gcm::authentication::AuthenticationSettings;
-use api::names::annotation;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -9,78 +9,11 @@ use super::*;
 use crate::cluster::fixtures::{ClusterFixture, plan, stored};
 use crate::testing::{issuer, sound};
 
-const ALL: ApiServerFeatures = ApiServerFeatures { audit: true, encryption: true, authentication: true };
-const NONE: ApiServerFeatures = ApiServerFeatures { audit: false, encryption: false, authentication: false };
-
 const KUBERNETES: &str = "v1.33.1+vmware.1-fips";
-
-fn control_plane(features: ApiServerFeatures) -> KubeadmControlPlane {
-    let mut config = ConfigSpec::default();
-    ApiServerSetup::new(features, "c", KUBERNETES).put_into(&mut config);
-    let mut live = KubeadmControlPlane::default();
-    live.spec.kubeadm_config_spec = Some(config);
-    live
-}
-
-fn noted(text: Option<&str>) -> TanzuKubernetesCluster {
-    let mut tkc = sound();
-    tkc.annotations_mut().extend(text.map(|text| (annotation::API_SERVER.to_owned(), text.to_owned())));
-    tkc
-}
-
-#[test]
-fn a_cluster_has_what_was_noted_when_it_was_created() {
-    assert_eq!(ApiServerFeatures::of(&noted(Some(ApiServerFeatures::OF_NEW_CLUSTER)), None), ALL);
-    assert_eq!(ApiServerFeatures::of(&noted(None), None), NONE);
-    assert_eq!(ApiServerFeatures::of(&noted(None), Some(&control_plane(NONE))), NONE);
-    assert_eq!(
-        ApiServerFeatures::of(&noted(Some("audit, x")), None),
-        ApiServerFeatures { audit: true, ..NONE }
-    );
-    let only_authentication = ApiServerFeatures { authentication: true, ..NONE };
-    let only_encryption = ApiServerFeatures { encryption: true, ..NONE };
-    for features in
-        [ALL, NONE, ApiServerFeatures { audit: true, ..NONE }, only_encryption, only_authentication]
-    {
-        let of_live = ApiServerFeatures::of(&noted(None), Some(&control_plane(features)));
-        assert_eq!(of_live, features, "a control plane keeps what it has");
-    }
-    assert_eq!(control_plane(NONE).spec.kubeadm_config_spec, Some(ConfigSpec::default()));
-}
-
-/// Otherwise new API servers would lack the key for Secrets that other API servers have encrypted.
-#[test]
-fn a_control_plane_keeps_its_arguments_whatever_else_changes() {
-    let arguments = |tkc: &TanzuKubernetesCluster, fixture: &ClusterFixture| {
-        let config = plan(tkc, &fixture.facts()).unwrap().control_plane.spec.kubeadm_config_spec.unwrap();
-        let server = config.cluster_configuration.unwrap().api_server.unwrap();
-        let names: Vec<_> = server.extra_args.unwrap().into_iter().map(|argument| argument.name).collect();
-        (names, server.extra_volumes.map_or(0, |volumes| volumes.len()))
-    };
-    let fixture = ClusterFixture::running(sound());
-    let mut changed = fixture.tkc.clone();
-    changed.spec.topology.control_plane.vm_class = "large".to_owned();
-    changed.annotations_mut().remove(annotation::API_SERVER);
-    let (names, volumes) = arguments(&changed, &fixture);
-    assert!(names.contains(&"encryption-provider-config".to_owned()), "{names:?}");
-    assert!(names.contains(&"audit-policy-file".to_owned()), "{names:?}");
-    assert!(names.contains(&"authentication-config".to_owned()), "{names:?}");
-    assert_eq!(volumes, 4);
-
-    let mut earlier = ClusterFixture::running(sound());
-    earlier.tkc.annotations_mut().remove(annotation::API_SERVER);
-    earlier.plan = plan(&earlier.tkc, &crate::cluster::fixtures::nothing()).unwrap();
-    let mut changed = earlier.tkc.clone();
-    changed.spec.topology.control_plane.vm_class = "large".to_owned();
-    assert_eq!(
-        arguments(&changed, &earlier),
-        (vec!["profiling".to_owned(), "tls-min-version".to_owned()], 0)
-    );
-}
 
 #[test]
 fn every_argument_names_a_file_that_the_static_pod_sees() {
-    let ApiServerSetup { arguments, files, volumes } = ApiServerSetup::new(ALL, "c", KUBERNETES);
+    let ApiServerSetup { arguments, files, volumes } = ApiServerSetup::new("c", KUBERNETES);
     for file in &files {
         let argument = arguments.iter().filter(|argument| argument.value == file.path);
         assert_eq!(argument.count(), 1, "{}", file.path);
@@ -104,41 +37,25 @@ fn every_argument_names_a_file_that_the_static_pod_sees() {
 #[test]
 fn api_servers_before_v1_30_get_no_argument_that_they_do_not_know() {
     let arguments = |kubernetes: &str| {
-        let setup = ApiServerSetup::new(ApiServerFeatures { authentication: true, ..NONE }, "c", kubernetes);
+        let setup = ApiServerSetup::new("c", kubernetes);
         setup.arguments.into_iter().map(|argument| argument.name).collect::<Vec<_>>()
     };
-    assert_eq!(arguments("v1.29.4+vmware.3-fips.1"), Vec::<String>::new());
-    assert_eq!(arguments("v1.30.1+vmware.1"), ["authentication-config"]);
+    let has = |kubernetes: &str| arguments(kubernetes).contains(&"authentication-config".to_owned());
+    assert!(!has("v1.29.4+vmware.3-fips.1"));
+    assert!(has("v1.30.1+vmware.1"));
 }
 
-/// Other clusters from earlier versions keep their nodes. Further issuers don't replace nodes either.
+/// Pods in the workload cluster give API servers their issuers.
 #[test]
-fn only_the_first_issuer_of_a_cluster_of_an_earlier_version_replaces_its_control_plane() {
+fn issuers_replace_no_node() {
     let config = |tkc: &TanzuKubernetesCluster, fixture: &ClusterFixture| {
         plan(tkc, &fixture.facts()).unwrap().control_plane.spec.kubeadm_config_spec.unwrap()
     };
-    let is_read = |config: &ConfigSpec| {
-        let files = config.files.as_deref().unwrap_or_default();
-        files.iter().any(|file| file.path == authentication_file())
-    };
-    for (noted, rolls) in [("audit,encryption", true), ("audit,encryption,authentication", false)] {
-        let mut fixture = ClusterFixture::running(sound());
-        fixture.tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), noted.to_owned());
-        fixture.plan = plan(&fixture.tkc, &crate::cluster::fixtures::nothing()).unwrap();
-        let before = config(&fixture.tkc, &fixture);
-        assert_eq!(is_read(&before), !rolls);
-        let mut changed = fixture.tkc.clone();
-        changed.spec.settings.get_or_insert_default().authentication =
-            Some(AuthenticationSettings { jwt: Some(vec![issuer("corp:")]) });
-        let after = config(&changed, &fixture);
-        assert!(is_read(&after));
-        assert_eq!(before != after, rolls, "{noted}");
-        let warned = crate::admission::rolls::warnings(&fixture.tkc, &changed);
-        assert_eq!(warned.iter().any(|text| text.contains("authentication.jwt")), rolls, "{warned:?}");
-        fixture.plan = plan(&changed, &fixture.facts()).unwrap();
-        changed.spec.settings.as_mut().unwrap().authentication = None;
-        assert_eq!(config(&changed, &fixture), after, "the file stays, and has no issuer");
-    }
+    let fixture = ClusterFixture::running(sound());
+    let mut changed = fixture.tkc.clone();
+    let jwt = Some(vec![issuer("corp:")]);
+    changed.spec.settings.get_or_insert_default().authentication = Some(AuthenticationSettings { jwt });
+    assert_eq!(config(&changed, &fixture), config(&fixture.tkc, &fixture));
 }
 
 #[test]
