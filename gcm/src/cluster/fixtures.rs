@@ -13,13 +13,9 @@ use serde_json::{Value, json};
 
 use super::encryption::gather::Encryption;
 use super::facts::{Facts, ReleaseLookup};
-use super::input::Input;
 use super::invalid::Invalid;
 use super::login::gather::Login;
-use super::node_groups::machines;
 use super::plan::Plan;
-use super::spec::ValidatedCluster;
-use super::volumes::setup::VolumesAs;
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Source, bundled_classes};
 use crate::addons::report::{AddonReport, AddonState};
@@ -208,26 +204,6 @@ impl ClusterFixture {
                 facts.machines.push(Arc::new(machine));
                 facts.wcp_machines.push(Arc::new(wcp));
             }
-        }
-        facts
-    }
-
-    /// Returns the facts with machine templates that contain volume claims, as an earlier gcm version created them.
-    pub(crate) fn facts_with_claims(&self) -> Facts {
-        let mut facts = self.facts();
-        let tkc = &self.tkc;
-        let (release, image) = release_and_image(tkc, &facts);
-        let cluster = ValidatedCluster::validate(tkc, &facts).unwrap();
-        let input = Input::new(&cluster, &release, &image);
-        let mut control_plane = self.control_plane();
-        control_plane.spec.machine_template.spec.infrastructure_ref.name =
-            machines::control_plane_template(&input, VolumesAs::Claims).name_any();
-        facts.control_plane = Some(Arc::new(control_plane));
-        for (live, pool) in facts.deployments.iter_mut().zip(&tkc.spec.topology.node_pools) {
-            let mut deployment = (**live).clone();
-            deployment.spec.template.spec.infrastructure_ref.name =
-                machines::pool_template(&input, pool, VolumesAs::Claims).name_any();
-            *live = Arc::new(deployment);
         }
         facts
     }

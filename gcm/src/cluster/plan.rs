@@ -116,7 +116,7 @@ pub fn plan(
         login,
         unreplaced: &unreplaced,
     };
-    let mut plan = objects(&input, facts)?;
+    let mut plan = objects(&input, facts);
     plan.new_secrets.0.extend(encryption::objects::secret(&input.cluster, encryption));
     plan.addons = addons::addons(&input.cluster, facts);
     plan.obsolete = obsolete(&plan, facts);
@@ -140,8 +140,8 @@ fn virtual_ip(
     }
 }
 
-fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
-    let objects = groups::control_plane(input, facts)?;
+fn objects(input: &GroupInput<'_>, facts: &Facts) -> Plan {
+    let objects = groups::control_plane(input, facts);
     let groups::ControlPlaneObjects { template, control_plane, mut check } = objects;
     let cluster_input = &input.cluster;
     first_node::replace_outdated(&mut check, cluster_input.tkc, facts, &control_plane);
@@ -158,15 +158,15 @@ fn objects(input: &GroupInput<'_>, facts: &Facts) -> Result<Plan, Invalid> {
         addons: None,
         obsolete: Obsolete::default(),
     };
-    for (at, pool) in cluster_input.tkc.spec.topology.node_pools.iter().enumerate() {
-        let Some(objects) = groups::pool(input, facts, at, pool)? else { continue };
+    for pool in &cluster_input.tkc.spec.topology.node_pools {
+        let Some(objects) = groups::pool(input, facts, pool) else { continue };
         let groups::PoolObjects { template, config, deployment, check } = objects;
         plan.checks.push(check);
         plan.deployments.push(deployment);
         plan.machine_templates.push(template);
         plan.config_templates.push(config);
     }
-    Ok(plan)
+    plan
 }
 
 fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTreeSet<String> {

@@ -14,8 +14,8 @@ use crate::spec::network::NetworkSpec;
 pub struct ValidatedCluster(TanzuKubernetesCluster);
 
 impl ValidatedCluster {
-    /// Validates a cluster with the admission rules. An existing cluster is only checked for strings that its nodes would
-    /// execute.
+    /// Validates a cluster with the admission rules. An existing cluster is only checked for what its nodes would execute or
+    /// mount.
     pub fn validate(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Self, Invalid> {
         let tkc = admission::defaults::with_defaults(tkc, None, &facts.available_releases);
         // An existing cluster may violate rules that were added later. Only the rules that its objects depend on are checked
@@ -25,8 +25,10 @@ impl ValidatedCluster {
         {
             return Err(Invalid::Denied(denial));
         }
-        // Checked for existing clusters too, because a node would execute such strings.
-        if let Some(denial) = admission::node_text::denials(&tkc.spec).into_iter().next() {
+        // Checked for existing clusters too, because a node would execute such strings, or lose folders below such volumes.
+        let mut denials = admission::node_text::denials(&tkc.spec);
+        denials.extend(admission::volumes::denials(&tkc.spec.topology, None));
+        if let Some(denial) = denials.into_iter().next() {
             return Err(Invalid::Denied(denial));
         }
         Ok(Self(tkc))

@@ -105,7 +105,6 @@ fn cluster_api_knows_every_field() {
     use super::network::virtual_ip::VirtualIp;
     use super::node_groups::group_input::GroupInput;
     use super::node_groups::{control_plane, machines};
-    use super::volumes::setup::VolumesAs;
     let facts = nothing();
     let tkc = stored(pools());
     let (release, image) = release_and_image(&tkc, &facts);
@@ -119,7 +118,7 @@ fn cluster_api_knows_every_field() {
         login: &login(),
         unreplaced: &BTreeSet::new(),
     };
-    let kcp = control_plane::control_plane(&input, "template", VolumesAs::Disks, 1);
+    let kcp = control_plane::control_plane(&input, "template", 1);
     let spec = document(&kcp)["spec"].clone();
     for path in [
         "/version",

@@ -18,7 +18,7 @@ use crate::cluster::input::Input;
 use crate::cluster::login::objects::{USER, node_user};
 use crate::cluster::network::proxy;
 use crate::cluster::node_file::NodeFile;
-use crate::cluster::volumes::setup::VolumeSetup;
+use crate::cluster::volumes::VolumeSetup;
 use crate::duration;
 use crate::release::KubernetesRelease;
 use crate::release::trust_store::TrustStore;

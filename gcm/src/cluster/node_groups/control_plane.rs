@@ -27,21 +27,15 @@ use super::api_server::ApiServerSetup;
 use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds, node_config, node_registration};
 use super::group_input::GroupInput;
 use crate::cluster::input::reference_to;
-use crate::cluster::volumes::setup::{VolumeSetup, VolumesAs, volume_setup};
+use crate::cluster::volumes::{VolumeSetup, volume_setup};
 use crate::release::KubernetesRelease;
 
 /// The number of days before certificate expiry at which control plane machines are replaced. kubeadm's certificates are valid
 /// for a year. In vSphere with Tanzu, `controlPlaneCertificateRotation` uses the same number.
 const CERTIFICATE_DAYS: i32 = 90;
 
-/// Returns the KubeadmControlPlane. `template` is the name of the machine template, and `volumes_as` is the kind of the machines'
-/// volumes.
-pub fn control_plane(
-    input: &GroupInput<'_>,
-    template: &str,
-    volumes_as: VolumesAs,
-    replicas: i32,
-) -> KubeadmControlPlane {
+/// Returns the KubeadmControlPlane. `template` is the name of the machines' template.
+pub fn control_plane(input: &GroupInput<'_>, template: &str, replicas: i32) -> KubeadmControlPlane {
     let cluster = &input.cluster;
     let ControlPlane { replicas: _, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
         &cluster.tkc.spec.topology.control_plane;
@@ -75,7 +69,7 @@ pub fn control_plane(
             }),
             version: cluster.release.kubernetes.clone(),
             machine_template: MachineTemplate { spec: machine, ..MachineTemplate::default() },
-            kubeadm_config_spec: Some(config(input, volume_setup(volumes.as_deref(), volumes_as))),
+            kubeadm_config_spec: Some(config(input, volume_setup(volumes.as_deref()))),
             ..KubeadmControlPlaneSpec::default()
         },
         status: None,

@@ -18,9 +18,6 @@ use super::group_input::GroupInput;
 use super::recipe::Mark;
 use super::{control_plane, machines, pace, workers};
 use crate::cluster::facts::Facts;
-use crate::cluster::invalid::Invalid;
-use crate::cluster::volumes::kind::volumes_as;
-use crate::cluster::volumes::setup::VolumesAs;
 
 /// The control plane's objects.
 pub struct ControlPlaneObjects {
@@ -39,28 +36,24 @@ pub struct PoolObjects {
 }
 
 /// Plans the control plane's objects.
-pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> Result<ControlPlaneObjects, Invalid> {
+pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> ControlPlaneObjects {
     let live = facts.control_plane.as_deref();
-    let uses = live.map(|kcp| kcp.spec.machine_template.spec.infrastructure_ref.name.as_str());
-    let claims = machines::control_plane_template(&input.cluster, VolumesAs::Claims);
-    let volumes = input.cluster.tkc.spec.topology.control_plane.volumes.as_deref();
-    let kind = volumes_as(uses, &claims, "spec.topology.controlPlane", volumes)?;
-    let template = machines::control_plane_template(&input.cluster, kind);
+    let template = machines::control_plane_template(&input.cluster);
     let control_plane =
-        control_plane::control_plane(input, &template.name_any(), kind, control_plane_replicas(input, facts));
+        control_plane::control_plane(input, &template.name_any(), control_plane_replicas(input, facts));
     let mut objects =
         ControlPlaneObjects { template, control_plane, check: machines::control_plane_check(input) };
     if let Some(live) = live.filter(|_| input.control_plane_waits)
         && objects.wait(live, facts).is_some()
     {
-        return Ok(objects);
+        return objects;
     }
     let mark = objects.mark(input);
     match live.and_then(|live| objects.kept(&mark, live, input, facts)) {
         Some(kept) => kept.put_on(&mut objects.control_plane),
         None => mark.put_on(&mut objects.control_plane),
     }
-    Ok(objects)
+    objects
 }
 
 /// Returns the control plane's replicas. A new control plane gets one machine until its API server answers: with more, Cluster
@@ -138,33 +131,24 @@ impl ControlPlaneObjects {
     }
 }
 
-/// Plans the pool at index `at` in the spec. Returns `None` for a new pool whose creation must wait for the control plane.
-pub fn pool(
-    input: &GroupInput<'_>,
-    facts: &Facts,
-    at: usize,
-    pool: &NodePool,
-) -> Result<Option<PoolObjects>, Invalid> {
+/// Plans a pool. Returns `None` for a new pool whose creation must wait for the control plane.
+pub fn pool(input: &GroupInput<'_>, facts: &Facts, pool: &NodePool) -> Option<PoolObjects> {
     let name = api::names::machine_deployment(&input.cluster.namespace(), &input.cluster.name(), &pool.name);
     let live = find(&facts.deployments, &name);
     if input.pools_wait {
         let waiting = live.and_then(|live| waiting_pool(input, facts, pool, live));
         if live.is_none() || waiting.is_some() {
-            return Ok(waiting);
+            return waiting;
         }
     }
-    let uses = live.map(|live| live.spec.template.spec.infrastructure_ref.name.as_str());
-    let claims = machines::pool_template(&input.cluster, pool, VolumesAs::Claims);
-    let field = format!("spec.topology.nodePools[{at}]");
-    let kind = volumes_as(uses, &claims, &field, pool.volumes.as_deref())?;
-    let mut template = machines::pool_template(&input.cluster, pool, kind);
-    let mut config = workers::pool_config(input, pool, kind);
+    let mut template = machines::pool_template(&input.cluster, pool);
+    let mut config = workers::pool_config(input, pool);
     let mark = Mark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
     let kept = live.and_then(|live| keep_templates(&mark, live, input, facts, &mut template, &mut config));
     let mut deployment = deployment(input, facts, pool, &template.name_any(), &config.name_any());
     kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
     let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
-    Ok(Some(PoolObjects { template, config, deployment, check }))
+    Some(PoolObjects { template, config, deployment, check })
 }
 
 /// Returns a pool's MachineDeployment, with the replicas for its next step.

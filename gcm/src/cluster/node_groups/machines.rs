@@ -25,7 +25,7 @@ use super::group_input::GroupInput;
 use crate::autoscaling;
 use crate::cluster::flags::health::HealthFlags;
 use crate::cluster::input::{Input, content_of, reference_to};
-use crate::cluster::volumes::setup::{VolumesAs, unit_number};
+use crate::cluster::volumes::unit_number;
 use crate::spec::groups::{disk_class, zone};
 
 /// The MachineDeployment annotation that records who sets the replicas.
@@ -38,18 +38,18 @@ const REPLICAS_BY_OTHERS: &str = "others";
 const SHARED_FROM: i32 = 3;
 
 /// Returns the template for control plane machines, named after its content.
-pub fn control_plane_template(input: &Input<'_>, kind: VolumesAs) -> WCPMachineTemplate {
+pub fn control_plane_template(input: &Input<'_>) -> WCPMachineTemplate {
     let ControlPlane { replicas: _, vm_class, storage_class, volumes, tkr: _, node_drain_timeout: _ } =
         &input.tkc.spec.topology.control_plane;
-    let spec = machine_template_spec(input, vm_class, storage_class, volumes.as_deref(), kind);
+    let spec = machine_template_spec(input, vm_class, storage_class, volumes.as_deref());
     let name = names::control_plane_template(&input.name(), &content_of(&spec));
     WCPMachineTemplate { metadata: input.metadata(&name, &[]), spec, status: None }
 }
 
 /// Returns the template for a pool's machines, named after its content.
-pub fn pool_template(input: &Input<'_>, pool: &NodePool, kind: VolumesAs) -> WCPMachineTemplate {
+pub fn pool_template(input: &Input<'_>, pool: &NodePool) -> WCPMachineTemplate {
     let volumes = pool.volumes.as_deref();
-    let spec = machine_template_spec(input, &pool.vm_class, &pool.storage_class, volumes, kind);
+    let spec = machine_template_spec(input, &pool.vm_class, &pool.storage_class, volumes);
     let name = names::pool_template(&input.name(), &pool.name, &content_of(&spec));
     let metadata = input.metadata(&name, &[(label::NODE_POOL, &pool.name)]);
     WCPMachineTemplate { metadata, spec, status: None }
@@ -60,7 +60,6 @@ fn machine_template_spec(
     class: &str,
     storage: &str,
     volumes: Option<&[Volume]>,
-    kind: VolumesAs,
 ) -> WCPMachineTemplateSpec {
     let volumes = volumes.unwrap_or_default().iter().enumerate().map(|(at, volume)| {
         let Volume { name, mount_path, capacity, storage_class: _ } = volume;
@@ -69,7 +68,7 @@ fn machine_template_spec(
             mount_path: Some(mount_path.clone()),
             capacity: capacity.clone(),
             storage_class: Some(disk_class(volume, storage).to_owned()),
-            unit_number: (kind == VolumesAs::Disks).then(|| unit_number(at)),
+            unit_number: Some(unit_number(at)),
         }
     });
     let spec = WCPMachineSpec {

@@ -12,11 +12,11 @@ use k8s_openapi::api::core::v1::Taint;
 use super::bootstrap::{node_config, node_registration};
 use super::group_input::GroupInput;
 use crate::cluster::input::content_of;
-use crate::cluster::volumes::setup::{VolumeSetup, VolumesAs, volume_setup};
+use crate::cluster::volumes::{VolumeSetup, volume_setup};
 
-/// Returns a pool's KubeadmConfigTemplate with this volume kind, named after its content.
-pub fn pool_config(input: &GroupInput<'_>, pool: &NodePool, kind: VolumesAs) -> KubeadmConfigTemplate {
-    let volumes = volume_setup(pool.volumes.as_deref(), kind);
+/// Returns a pool's KubeadmConfigTemplate, named after its content.
+pub fn pool_config(input: &GroupInput<'_>, pool: &NodePool) -> KubeadmConfigTemplate {
+    let volumes = volume_setup(pool.volumes.as_deref());
     let spec = KubeadmConfigTemplateSpec {
         template: Template { spec: Some(config(input, pool, volumes)), ..Template::default() },
     };

@@ -1,4 +1,4 @@
-//! Configures cloud-init to format each additional disk once and to mount it at every boot, before containerd and the
+//! Additional disks of nodes: configures cloud-init to format each disk once and to mount it at every boot, before containerd and the
 //! kubelet start.
 //!
 //! At the first boot, a disk is found by its SCSI target on the controller, because the kernel assigns device letters in any
@@ -30,16 +30,6 @@ const LONGEST_LABEL: usize = 16;
 /// The path of the file with the udev rules that name the disks.
 const RULES: &str = "/etc/udev/rules.d/61-node-volumes.rules";
 
-/// The kind of a group's volumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VolumesAs {
-    /// VM disks, which cloud-init formats and mounts.
-    Disks,
-    /// PersistentVolumeClaims that aren't mounted. Machines from earlier gcm versions use claims, and keep them until they are
-    /// replaced for another reason.
-    Claims,
-}
-
 /// The node configuration for a group's volumes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeSetup {
@@ -64,10 +54,10 @@ pub fn unit_number(at: usize) -> i32 {
     if unit < 7 { unit } else { unit + 1 }
 }
 
-/// Returns the node configuration for these volumes. It is empty for claims.
-pub fn volume_setup(volumes: Option<&[Volume]>, kind: VolumesAs) -> VolumeSetup {
+/// Returns the node configuration for these volumes.
+pub fn volume_setup(volumes: Option<&[Volume]>) -> VolumeSetup {
     let volumes = volumes.unwrap_or_default();
-    if volumes.is_empty() || kind == VolumesAs::Claims {
+    if volumes.is_empty() {
         return VolumeSetup::default();
     }
     let mut by_path: Vec<_> = volumes.iter().collect();
@@ -201,7 +191,7 @@ mod tests {
     #[test]
     fn folders_are_mounted_before_those_in_them() {
         let volumes = [volume("db", "/data/db/"), volume("data", "/data"), volume("logs", "/var/log")];
-        let setup = volume_setup(Some(&volumes), VolumesAs::Disks);
+        let setup = volume_setup(Some(&volumes));
         let paths: Vec<_> = setup.mounts.iter().map(|mount| mount[1].as_str()).collect();
         assert_eq!(paths, ["/data", "/data/db", "/var/log"]);
         assert!(
@@ -210,7 +200,6 @@ mod tests {
         );
         assert!(setup.files.iter().all(|file| file.content.ends_with("=/data /data/db /var/log\n")));
         assert!(!setup.commands.iter().any(|command| command.contains("containerd")), "it is left alone");
-        assert_eq!(volume_setup(Some(&volumes), VolumesAs::Claims), VolumeSetup::default());
-        assert_eq!(volume_setup(None, VolumesAs::Disks), VolumeSetup::default());
+        assert_eq!(volume_setup(None), VolumeSetup::default());
     }
 }

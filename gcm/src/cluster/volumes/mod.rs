@@ -1,4 +1,0 @@
-//! Additional disks of nodes.
-
-pub mod kind;
-pub mod setup;
