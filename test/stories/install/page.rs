@@ -199,7 +199,8 @@ async fn restore_old_release(cluster: &Nodeless) {
 /// Sets an old Deployment's image to the one in its release's docs/install.md.
 fn with_image_of_page(mut document: Value) -> Value {
     if let Some(image) = document.pointer_mut("/spec/template/spec/containers/0/image") {
-        let name = image.as_str().and_then(|image| image.split(':').next()).unwrap_or_default();
+        let name =
+            image.as_str().and_then(|image| image.rsplit('/').next()?.split(':').next()).unwrap_or_default();
         *image = format!("{REGISTRY}/{name}:v0.1.0").into();
     }
     document
