@@ -1,4 +1,4 @@
-//! Additional disks of nodes: configures cloud-init to format each disk once and to mount it at every boot, before containerd and the
+//! Configures cloud-init to format each additional disk of a node once and to mount it at every boot, before containerd and the
 //! kubelet start.
 //!
 //! At the first boot, a disk is found by its SCSI target on the controller, because the kernel assigns device letters in any

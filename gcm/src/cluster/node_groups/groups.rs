@@ -8,10 +8,8 @@ use api::capi::{
     MachineDeployment, MachineHealthCheck,
 };
 use api::capw::WCPMachineTemplate;
-use api::gcm::TanzuKubernetesCluster;
-use api::gcm::parts::{NodePool, phase};
+use api::gcm::parts::NodePool;
 use api::names::label;
-use kit::apply::bears;
 use kube::{Resource, ResourceExt};
 
 use super::group_input::GroupInput;
@@ -49,7 +47,7 @@ pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> ControlPlaneObjec
         return objects;
     }
     let mark = objects.mark(input);
-    match live.and_then(|live| objects.kept(&mark, live, input, facts)) {
+    match live.and_then(|live| objects.kept(&mark, live, facts)) {
         Some(kept) => kept.put_on(&mut objects.control_plane),
         None => mark.put_on(&mut objects.control_plane),
     }
@@ -112,18 +110,10 @@ impl ControlPlaneObjects {
 
     /// Takes over the template and configuration of the existing machines, and returns their mark, if another gcm version built
     /// them from the same recipe. Returns `None` if the machines already match or must be replaced.
-    fn kept(
-        &mut self,
-        mark: &Mark,
-        live: &KubeadmControlPlane,
-        input: &GroupInput<'_>,
-        facts: &Facts,
-    ) -> Option<Mark> {
-        let uses = &live.spec.machine_template.spec.infrastructure_ref;
-        let differs = uses.name != self.template.name_any()
-            || !bears(&live.spec.kubeadm_config_spec, &self.control_plane.spec.kubeadm_config_spec);
-        let kept = mark.kept(Mark::on(live), differs && ran(input.cluster.tkc))?;
-        let template = find(&facts.machine_templates, &uses.name)?;
+    fn kept(&mut self, mark: &Mark, live: &KubeadmControlPlane, facts: &Facts) -> Option<Mark> {
+        let kept = mark.kept(Mark::on(live))?;
+        let template =
+            find(&facts.machine_templates, &live.spec.machine_template.spec.infrastructure_ref.name)?;
         let config = self.control_plane.spec.kubeadm_config_spec.take();
         let dns = config.and_then(|config| config.cluster_configuration?.dns);
         self.take_over(live, template, dns);
@@ -144,7 +134,7 @@ pub fn pool(input: &GroupInput<'_>, facts: &Facts, pool: &NodePool) -> Option<Po
     let mut template = machines::pool_template(&input.cluster, pool);
     let mut config = workers::pool_config(input, pool);
     let mark = Mark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
-    let kept = live.and_then(|live| keep_templates(&mark, live, input, facts, &mut template, &mut config));
+    let kept = live.and_then(|live| keep_templates(&mark, live, facts, &mut template, &mut config));
     let mut deployment = deployment(input, facts, pool, &template.name_any(), &config.name_any());
     kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
     let check = machines::pool_check(input, pool, live.map(AsRef::as_ref));
@@ -201,15 +191,13 @@ fn waiting_pool(
 fn keep_templates(
     mark: &Mark,
     live: &MachineDeployment,
-    input: &GroupInput<'_>,
     facts: &Facts,
     template: &mut WCPMachineTemplate,
     config: &mut KubeadmConfigTemplate,
 ) -> Option<Mark> {
     let uses = &live.spec.template.spec;
     let (machine, bootstrap) = (&uses.infrastructure_ref.name, &uses.bootstrap.config_ref.as_ref()?.name);
-    let differs = *machine != template.name_any() || *bootstrap != config.name_any();
-    let kept = mark.kept(Mark::on(live), differs && ran(input.cluster.tkc))?;
+    let kept = mark.kept(Mark::on(live))?;
     let (there, configured) =
         (find(&facts.machine_templates, machine)?, find(&facts.config_templates, bootstrap)?);
     template.metadata.name = Some(machine.clone());
@@ -217,14 +205,6 @@ fn keep_templates(
     config.metadata.name = Some(bootstrap.clone());
     config.spec.clone_from(&configured.spec);
     Some(kept)
-}
-
-/// Returns true if the last status says that the cluster runs with the current spec.
-fn ran(tkc: &TanzuKubernetesCluster) -> bool {
-    tkc.status.as_ref().is_some_and(|status| {
-        status.phase.as_deref() == Some(phase::RUNNING)
-            && status.observed_generation == tkc.metadata.generation
-    })
 }
 
 fn find<'f, K: Resource>(objects: &'f [Arc<K>], name: &str) -> Option<&'f Arc<K>> {

@@ -4,7 +4,7 @@
 //! therefore carries one digest for the recipe and one for the configuration. If only the configuration differs, another gcm
 //! version generated it. In this case, the configuration is kept, and nodes aren't replaced.
 
-use api::gcm::parts::{NodePool, Proxy};
+use api::gcm::parts::NodePool;
 use api::names::{self, annotation};
 use kube::Resource;
 use serde::Serialize;
@@ -15,8 +15,6 @@ use super::control_plane::names_something;
 use crate::cluster::input::{Input, content_of};
 use crate::spec::node_fields::{Effect, NodeField, cluster_fields, control_plane_fields, pool_fields};
 
-/// The key of the proxy in a recipe.
-const PROXY: &str = "proxy";
 /// The number of digest bytes to keep. Only recipes for the same group are compared, and a collision doesn't help an attacker.
 const DIGEST_BYTES: usize = 8;
 
@@ -25,7 +23,7 @@ const DIGEST_BYTES: usize = 8;
 ///
 /// The recipe's digest is computed from its JSON, which must stay stable: renaming a field, or writing a field that was omitted
 /// before, replaces every machine of every cluster. A new field must be omitted when it isn't set.
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Recipe(Map<String, Value>);
 
 impl Recipe {
@@ -60,17 +58,6 @@ impl Recipe {
         let value = value.and_then(|value| serde_json::to_value(value).ok());
         self.0.extend(value.map(|value| (name.to_owned(), value)));
     }
-
-    /// Returns this recipe as earlier gcm versions wrote it, or `None` if they wrote the same. Without a proxy, they wrote an
-    /// empty one.
-    fn of_earlier(&self) -> Option<Self> {
-        if self.0.contains_key(PROXY) {
-            return None;
-        }
-        let mut earlier = self.clone();
-        earlier.write(PROXY, Some(&Proxy::default()));
-        Some(earlier)
-    }
 }
 
 /// The annotation on a KubeadmControlPlane or MachineDeployment that records how its machines were created.
@@ -78,9 +65,7 @@ impl Recipe {
 pub struct Mark {
     /// The recipe digest.
     recipe: String,
-    /// The recipe digest as earlier gcm versions computed it, if it differs.
-    earlier: Option<String>,
-    /// The digest of the node configuration. Empty if the machines are older than marks.
+    /// The digest of the node configuration.
     texts: String,
 }
 
@@ -96,38 +81,51 @@ impl Mark {
     }
 
     fn of(recipe: &Recipe, texts: &impl Serialize) -> Self {
-        let earlier = recipe.of_earlier().map(|earlier| digest(&earlier));
-        Self { recipe: digest(recipe), earlier, texts: digest(texts) }
+        Self { recipe: digest(recipe), texts: digest(texts) }
     }
 
     /// Reads an object's mark. Returns `None` if the annotation is missing or malformed.
     pub fn on<K: Resource>(object: &K) -> Option<Self> {
         let text = object.meta().annotations.as_ref()?.get(annotation::MACHINE_RECIPE)?;
         let (recipe, texts) = text.split_once('.')?;
-        Some(Self { recipe: recipe.to_owned(), earlier: None, texts: texts.to_owned() })
+        Some(Self { recipe: recipe.to_owned(), texts: texts.to_owned() })
     }
 
     /// Writes the mark to an object's annotation.
     pub fn put_on<K: Resource>(&self, object: &mut K) {
-        let Self { recipe, earlier: _, texts } = self;
+        let Self { recipe, texts } = self;
         let annotations = object.meta_mut().annotations.get_or_insert_default();
         annotations.insert(annotation::MACHINE_RECIPE.to_owned(), format!("{recipe}.{texts}"));
     }
 
     /// Returns the mark for machines that are kept although they were built from another configuration, or `None` if the
-    /// machines already match or must be replaced.
-    ///
-    /// `live` is the current mark of the machines. Machines without a mark are kept if the cluster ran with the current spec
-    /// (`ran`).
-    pub fn kept(&self, live: Option<Self>, ran: bool) -> Option<Self> {
-        let same = |live: &Self| live.recipe == self.recipe || Some(&live.recipe) == self.earlier.as_ref();
-        match live {
-            Some(live) => (same(&live) && live.texts != self.texts).then_some(live),
-            None => ran.then(|| Self { texts: String::new(), ..self.clone() }),
-        }
+    /// machines already match or must be replaced. `live` is the current mark of the machines.
+    pub fn kept(&self, live: Option<Self>) -> Option<Self> {
+        live.filter(|live| live.recipe == self.recipe && live.texts != self.texts)
     }
 }
 
 fn digest(of: &impl Serialize) -> String {
     names::hex(&Sha256::digest(content_of(of))[..DIGEST_BYTES])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A version that adds a field writes other recipes and texts. Clusters that don't set the field keep their machines.
+    #[test]
+    fn a_new_field_replaces_only_machines_of_groups_that_set_it() {
+        let mark = |new_field: Option<&str>, texts: &str| {
+            let mut recipe = Recipe(Map::new());
+            recipe.write("release", Some(&"v1.33.1"));
+            recipe.write("newField", new_field.as_ref());
+            Mark::of(&recipe, &texts)
+        };
+        let live = mark(None, "of the version that created the machines");
+        assert_eq!(mark(None, "of this version").kept(Some(live.clone())), Some(live.clone()));
+        assert_eq!(mark(Some("x"), "of this version").kept(Some(live.clone())), None);
+        assert_eq!(live.kept(Some(live.clone())), None, "they match already");
+        assert_eq!(live.kept(None), None, "nothing shows how they were created");
+    }
 }

@@ -10,7 +10,7 @@ use api::names::annotation;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{document, pools, shown};
+use super::{document, pools};
 use crate::addons::report::AddonState;
 use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ClusterFixture, from, nothing, plan, stored};
@@ -39,15 +39,14 @@ fn marks(plan: &Plan) -> Vec<String> {
     std::iter::once(mark(plan.control_plane.annotations())).chain(pools).collect()
 }
 
-/// Replaces the mark in an object's annotations with another gcm version's mark for the same recipe.
-pub(super) fn mark_other_texts(annotations: &mut BTreeMap<String, String>) {
+/// Replaces the mark in an object's annotations by another gcm version's mark for the same recipe.
+fn mark_other_texts(annotations: &mut BTreeMap<String, String>) {
     let mark = annotations.get_mut(annotation::MACHINE_RECIPE).unwrap();
     *mark = format!("{}.0123456789abcdef", mark.split_once('.').unwrap().0);
 }
 
 /// Returns the cluster's facts as if another gcm version had created it: with other commands, template names and digests.
-/// `marked` says whether that version wrote marks.
-fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
+fn of_another_version(fixture: &ClusterFixture) -> Facts {
     let mut facts = fixture.facts();
     let command = "echo as another version has it".to_owned();
     let renamed = |name: &str| format!("{name}-x");
@@ -56,13 +55,7 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
     config.pre_kubeadm_commands.get_or_insert_default().push(command.clone());
     let template = &mut kcp.spec.machine_template.spec.infrastructure_ref.name;
     *template = renamed(template);
-    let remark = |annotations: &mut BTreeMap<String, String>| {
-        mark_other_texts(annotations);
-        if !marked {
-            annotations.remove(annotation::MACHINE_RECIPE);
-        }
-    };
-    remark(kcp.annotations_mut());
+    mark_other_texts(kcp.annotations_mut());
     for template in &mut facts.machine_templates {
         let name = renamed(&template.name_any());
         Arc::make_mut(template).metadata.name = Some(name);
@@ -75,7 +68,7 @@ fn of_another_version(fixture: &ClusterFixture, marked: bool) -> Facts {
     }
     for deployment in &mut facts.deployments {
         let deployment = Arc::make_mut(deployment);
-        remark(deployment.annotations_mut());
+        mark_other_texts(deployment.annotations_mut());
         let spec = &mut deployment.spec.template.spec;
         spec.infrastructure_ref.name = renamed(&spec.infrastructure_ref.name);
         let config = spec.bootstrap.config_ref.as_mut().unwrap();
@@ -110,7 +103,7 @@ fn plan_of_nothing(tkc: &TanzuKubernetesCluster) -> Plan {
 #[test]
 fn texts_of_another_version_stay_until_the_cluster_changes() {
     let fixture = ClusterFixture::running(pools());
-    let there = of_another_version(&fixture, true);
+    let there = of_another_version(&fixture);
     assert_eq!(rolls(&fixture.tkc, &there), [false; 4], "the same spec");
     let kept = plan(&fixture.tkc, &there).unwrap();
     assert!(marks(&kept).iter().all(|mark| mark.ends_with(".0123456789abcdef")), "{:?}", marks(&kept));
@@ -156,21 +149,6 @@ fn texts_of_another_version_stay_until_the_cluster_changes() {
     assert_eq!(with_pool(&|pool| pool.storage_class = "silver".into()), 1);
 }
 
-/// Without a mark, another gcm version's configuration is replaced, unless the cluster ran with this spec.
-#[test]
-fn machines_older_than_marks_stay_if_their_cluster_ran_so() {
-    let mut fixture = ClusterFixture::running(pools());
-    let there = of_another_version(&fixture, false);
-    assert_eq!(rolls(&fixture.tkc, &there), [true; 4], "nothing says that these are what is asked for");
-    fixture.tkc.status = Some(shown(&fixture));
-    assert_eq!(fixture.tkc.status.as_ref().unwrap().phase.as_deref(), Some(phase::RUNNING));
-    assert_eq!(rolls(&fixture.tkc, &there), [false; 4]);
-    let adopted = marks(&plan(&fixture.tkc, &there).unwrap());
-    assert!(adopted.iter().all(|mark| mark.ends_with('.')), "{adopted:?}");
-    fixture.tkc.metadata.generation = Some(2);
-    assert_eq!(rolls(&fixture.tkc, &there), [true; 4], "the spec has changed since");
-}
-
 /// Manual edits to the cluster's objects are reverted.
 #[test]
 fn what_this_version_made_is_put_right() {
@@ -184,7 +162,7 @@ fn what_this_version_made_is_put_right() {
 #[test]
 fn machines_whose_template_is_gone_are_made_from_a_new_one() {
     let fixture = ClusterFixture::running(sound());
-    let mut there = of_another_version(&fixture, true);
+    let mut there = of_another_version(&fixture);
     there.config_templates.clear();
     assert_eq!(rolls(&fixture.tkc, &there), [false, true]);
 }
@@ -226,21 +204,12 @@ fn set_proxy(tkc: &mut TanzuKubernetesCluster, no_proxy: Option<Vec<String>>) {
 #[test]
 fn an_empty_proxy_is_the_recipe_of_none() {
     let fixture = ClusterFixture::running(sound());
-    let there = of_another_version(&fixture, true);
+    let there = of_another_version(&fixture);
     let empty = changed(&fixture.tkc, "/spec/settings/network/proxy", json!({}));
     assert_eq!(rolls(&empty, &there), [false; 2]);
-    // Earlier versions digested the empty proxy.
-    let mut of_earlier = there;
-    let mark = |digest: &str| format!("{digest}.0123456789abcdef");
-    let kcp = Arc::make_mut(of_earlier.control_plane.as_mut().unwrap());
-    kcp.annotations_mut().insert(annotation::MACHINE_RECIPE.to_owned(), mark("0e08a994b4522bf4"));
-    let pool = Arc::make_mut(&mut of_earlier.deployments[0]);
-    pool.annotations_mut().insert(annotation::MACHINE_RECIPE.to_owned(), mark("11986bfe3d20f47d"));
-    assert_eq!(rolls(&empty, &of_earlier), [false; 2]);
-    assert_eq!(rolls(&fixture.tkc, &of_earlier), [false; 2], "it is taken out");
     let mut real = empty;
     set_proxy(&mut real, Some(Vec::new()));
-    assert_eq!(rolls(&real, &of_earlier), [true; 2]);
+    assert_eq!(rolls(&real, &there), [true; 2]);
 }
 
 /// A cluster can have such a spec if it was stored before the rule existed, or while admission was switched off.

@@ -1,14 +1,11 @@
 //! Tests that nodes trust additional certificate authorities (CAs) on each operating system, and that existing nodes are kept.
 
-use std::sync::Arc;
-
 use api::gcm::TanzuKubernetesCluster;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kube::ResourceExt;
 
 use super::pools;
-use super::recipes::{mark_other_texts, rolls};
+use super::recipes::rolls;
 use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ClusterFixture, nothing, plan, stored};
 
@@ -54,16 +51,11 @@ fn each_system_collects_authorities_with_its_own_program() {
     }
 }
 
-/// An earlier version ran Debian's command on Red Hat family nodes, which lack this command. Such nodes get the right command
-/// when they are replaced for another reason.
+/// The label of the nodes' image was corrected. The nodes get the right command when they are replaced for another reason.
 #[test]
 fn nodes_with_the_program_of_another_system_are_not_replaced_for_it() {
     let running = running_on("debian");
-    let mut there = of_system(running.facts(), "rhel");
-    mark_other_texts(Arc::make_mut(there.control_plane.as_mut().unwrap()).annotations_mut());
-    for pool in &mut there.deployments {
-        mark_other_texts(Arc::make_mut(pool).annotations_mut());
-    }
+    let there = of_system(running.facts(), "rhel");
     assert_eq!(rolls(&running.tkc, &there), [false; 4]);
     let mut changed = running.tkc.clone();
     changed.spec.topology.control_plane.vm_class = "guaranteed-large".to_owned();
