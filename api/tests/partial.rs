@@ -180,7 +180,7 @@ fn no_group_of_nodes_is_made_up() {
     assert_eq!(pool["spec"]["topology"], json!({"workers": {"count": 2}}));
 }
 
-/// The API server rejects a converted object with such a label.
+/// The API server rejects a converted object whose labels or annotations have null values.
 #[test]
 fn labels_and_annotations_that_are_null_are_dropped() {
     for (kind, convert) in CONVERTED {

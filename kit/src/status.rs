@@ -114,7 +114,7 @@ impl Settle for api::gcm::TanzuKubernetesClusterStatus {
     }
 }
 
-/// A status without conditions.
+/// Implements [`Settle`] for statuses that have no conditions.
 macro_rules! no_conditions {
     ($($status:ty),* $(,)?) => {$(
         impl Settle for $status {

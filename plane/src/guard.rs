@@ -19,8 +19,8 @@ use crate::stack::{MARK, NAME, Stack};
 /// The `argv[0]` that makes a multi-call executable act as a guard.
 pub const ARG0: &str = "layercake-guard";
 
-/// A stack's guard. Start it before the stack's processes. Dropping the guard triggers the cleanup, but doesn't wait
-/// until the cleanup is done.
+/// A child process that ends a stack's processes and deletes its folder when the stack's own process ends. Start it
+/// before the stack's processes. Dropping the guard triggers this cleanup, but doesn't wait until it is done.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,

@@ -18,8 +18,8 @@ use crate::{health, objects, ports};
 use components::catalogue::Component;
 use components::manifest::{Deployment, Manifests};
 
-/// The ratio of the process limit to the memory limit for Layercake's programs. The memory limit counts memory in use,
-/// but the process limit counts reserved memory, which is up to twice as much because of thread stacks.
+/// The ratio of a process's address space limit to the memory limit of its Deployment. The memory limit counts memory in
+/// use. The address space also contains memory that is only reserved, in particular thread stacks.
 const RESERVED: u32 = 4;
 
 /// The maximum number of attempts to start with new ports. Other programs rarely take a port, so repeated losses have

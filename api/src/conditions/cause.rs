@@ -1,9 +1,10 @@
 //! Ranks the causes of a problem, so that all programs report the same one first.
 //!
 //! The most severe cause comes first. Causes of equal severity keep their order. The severity is the condition's own,
-//! or else the severity of its reason; Kubernetes conditions never contain one. If a reason can be harmless or serious,
-//! such as an image that is still being deployed or can't be deployed, its severity is the higher one. A reason that
-//! only waits for other objects always ranks last, even if its condition contains a copied severity.
+//! or else the severity of its reason; Kubernetes conditions never contain one. A reason that covers
+//! a harmless and a serious case, such as an image that is still being deployed and one that can't be deployed, has the
+//! severity of the serious case. A reason that only waits for other objects always ranks last, even if its condition
+//! contains a copied severity.
 //!
 //! vmop's `Ready`, capw's first cause, gcm's summary and `layercake describe` all call [`first`] or [`gravest`].
 

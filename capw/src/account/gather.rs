@@ -1,4 +1,4 @@
-//! All reads of an account reconcile.
+//! Reads what the reconcile of a ProviderServiceAccount needs.
 
 use std::sync::Arc;
 

@@ -186,7 +186,7 @@ fn of_address(change: &Change<IpAddress>, claims: &Cache<IpAddressClaim>) -> Opt
     controller_of(&*claim)
 }
 
-/// Returns the WCPCluster that may wait for this object's deletion, if the object was deleted or its cluster label changed.
+/// Returns the WCPCluster that might be waiting for this object's deletion, if the object was deleted or its cluster label changed.
 fn of_gone<K: Resource>(
     change: &Change<K>,
     label: &str,

@@ -12,7 +12,8 @@ fn section(code: &str) -> Option<(&'static str, &'static str)> {
     Some((title, explanation.trim()))
 }
 
-/// Formats a check's explanation for the terminal. Returns `None` if the page doesn't contain the check.
+/// Formats a check's explanation for the terminal. Returns `None` if the documentation has no section
+/// about the check.
 pub fn explain(check: Check) -> Option<String> {
     let Check { code, title } = check;
     let (_, explanation) = section(code)?;

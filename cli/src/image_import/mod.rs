@@ -62,7 +62,7 @@ struct Report {
     appearance: Option<Appearance>,
 }
 
-/// Imports an OVA, and waits for its image and release with `--wait`. An interrupt removes the incomplete item.
+/// Imports an OVA. With `--wait`, waits for its image and release. An interrupt removes the incomplete item.
 pub async fn run(args: ImageImport) -> ExitStatus {
     match import(&args).await {
         Ok(Some(report)) => {

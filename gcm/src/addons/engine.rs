@@ -53,7 +53,7 @@ pub struct WantedAddons {
     pub values: Values,
     /// The desired state of kubeadm's add-ons.
     pub kubeadm: KubeadmAddons,
-    /// The input of the survey for programs in the workload cluster.
+    /// The input for the survey, which looks for programs in the workload cluster.
     pub survey: SurveyPlan,
 }
 

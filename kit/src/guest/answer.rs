@@ -172,9 +172,9 @@ pub struct Metadata<K> {
     /// The time at which the deletion was requested.
     #[serde(deserialize_with = "word")]
     pub deletion_timestamp: Option<String>,
-    /// The labels that `K` names, and a hash for all labels.
+    /// The labels that `K` names, and a hash of all labels.
     pub labels: Marks<K>,
-    /// The annotations that `K` names, and a hash for all annotations.
+    /// The annotations that `K` names, and a hash of all annotations.
     pub annotations: Marks<K>,
 }
 

@@ -35,7 +35,7 @@ pub struct Refusal {
     pub code: u16,
     /// The message: one line, with a limited length.
     pub message: String,
-    /// True if, to judge by the causes in the response, the request fails only because it changes immutable fields.
+    /// True if the causes in the response indicate that the request fails only because it changes immutable fields.
     pub is_immutable: bool,
 }
 

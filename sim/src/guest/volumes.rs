@@ -19,8 +19,8 @@ use crate::vcsim::control::VmDisk;
 
 /// The folder in which containerd stores images and containers.
 const CONTAINERD: &str = "/var/lib/containerd";
-/// containerd's state: `below` while containerd uses the folder that a mount hides, or `stopped`. Otherwise, the file
-/// is empty or missing.
+/// The file with containerd's state. It contains `below` while containerd uses a folder that a mount hides, and
+/// `stopped` while containerd is stopped. Otherwise, it is empty or missing.
 const CONTAINERD_STATE: &str = "/run/systemd/containerd.state";
 /// The file with the rules that udev has loaded.
 const UDEV_LOADED: &str = "/run/udev/loaded.rules";

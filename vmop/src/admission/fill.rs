@@ -17,8 +17,8 @@ use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::identity::uuids;
 use crate::virtualmachine::power::operation::restart_now;
 
-/// Returns the operations that set the defaults of a new VM: finalizer, UUIDs, power state, network interface. `drawn` becomes
-/// both UUIDs if both are missing.
+/// Returns the operations that set the defaults of a new VM: finalizer, UUIDs, power state, network interface. If
+/// both UUIDs are missing, both are set to `drawn`.
 pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
     let mut operations = Vec::new();
     let set = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });

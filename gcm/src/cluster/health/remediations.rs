@@ -22,7 +22,8 @@ const COUNTED: usize = 50;
 /// The maximum length of a message, in bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// Returns the remembered nodes, sorted by time, and the total number of replaced nodes. The number is `None` instead of 0.
+/// Returns the remediated nodes for the status, sorted by time, and the total number of replaced nodes, or `None` if no node was
+/// replaced.
 pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
     let nodes = Node::all(facts);
     let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);

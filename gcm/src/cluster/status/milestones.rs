@@ -163,7 +163,8 @@ fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus
 
 /// Returns an event if the first cause is a failure that wasn't reported before.
 ///
-/// Counts precede the cause in a message. If only they change, there isn't a new event.
+/// A message may begin with numbers, such as the number of ready nodes, and ends with the cause. If only the numbers changed,
+/// returns `None`.
 fn failures(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,

@@ -1,4 +1,4 @@
-//! Requests about Secrets that Cluster API reads, and about objects that program accounts write.
+//! Tests the policies with requests for Secrets that Cluster API reads, and for objects that the programs' ServiceAccounts write.
 
 use serde_json::{Value, json};
 

@@ -65,13 +65,13 @@ pub fn make_requests<'a>(
     .boxed()
 }
 
-/// Requests that the VM's resource policy replaces a cluster module that was removed.
+/// Asks the controller of resource policies to replace a cluster module that was removed from the VM's policy.
 pub fn replace_module(vm: &VirtualMachine, module: &str, vcenter: &VCenter, ctx: &Context) {
     vcenter.memberships.forget(module);
     realize_policy_anew(vm, vcenter, ctx);
 }
 
-/// Requests that the VM's resource policy is realized again.
+/// Asks the controller of resource policies to realize the VM's policy again.
 pub fn realize_policy_anew(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) {
     let namespace = vm.namespace().unwrap_or_default();
     if let Some(policy) = &vm.spec.resource_policy_name {
