@@ -12,7 +12,6 @@ use crate::policy::context::{Context, Error};
 use crate::policy::ledger::{ChildKind, Ledger};
 use crate::policy::ledger_store::Annotation;
 use crate::policy::modules;
-use crate::policy::occupants::occupant;
 use crate::policy::pool::{allocations, keep_allocations};
 use crate::unmet::Unmet;
 use crate::vcenter::{LONGEST_NAME, Placement, RealizedPolicy, VCenter, is_vcenter_name};
@@ -40,16 +39,13 @@ pub async fn realize(
     let mut book = Annotation::new(policy, ctx);
     let mut wanted = Vec::new();
     for parent in placements {
-        // The owners of the VMs in the folder must be known before the lookup.
-        vcenter.watch_folder(&parent.folder).await?;
         wanted.extend(wanted_folder(policy, parent));
         wanted.extend(wanted_pool(policy, parent, vcenter).await?);
     }
     // Pools in one zone share a folder, so each parent gets one child.
     let mut seen = BTreeSet::new();
     wanted.retain(|child| seen.insert(child.parent.clone()));
-    let whose = |object: &MoRef| occupant(object, policy, &ctx.caches, vcenter);
-    let made = realize_children(&wanted, &mut ledger, &mut book, &whose, vcenter).await?;
+    let made = realize_children(&wanted, &mut ledger, &mut book, vcenter).await?;
     for (child, moref) in wanted.iter().zip(&made) {
         if let Form::Pool(cpu, memory) = child.form {
             keep_allocations(moref, cpu, memory, vcenter).await?;

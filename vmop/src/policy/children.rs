@@ -2,9 +2,7 @@
 //!
 //! A child that others created is never used, whatever its name and owner. If the wanted name is taken, the child's name gets a
 //! suffix that depends on the policy. A renamed child stays in use. If a child was moved, the policy waits and doesn't create
-//! another one, because the VMs in the moved child would be created twice. Earlier versions didn't record folders and pools. A
-//! child that contains only VMs from the policy's namespace, including at least one of the policy's own, was created by such a
-//! version and is recorded.
+//! another one, because the VMs in the moved child would be created twice.
 
 use api::conditions::vmop as reason;
 use vsphere::{Allocation, Kind, MoRef};
@@ -36,25 +34,12 @@ pub enum Form {
     Pool(Allocation, Allocation),
 }
 
-/// The owner of an object in a folder or pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occupant {
-    /// A VM of the policy.
-    OfPolicy,
-    /// Another VM of the policy's namespace.
-    OfNamespace,
-    /// Unknown, because vCenter doesn't show enough of the VM.
-    Unknown,
-    /// Another owner, or an object that isn't a VM.
-    Stranger,
-}
-
 /// The lookup result for a wanted child, before any change.
 enum Look {
     /// The child exists and is recorded.
     Ours(MoRef),
-    /// The child exists and must be recorded under this name.
-    Adopt(String, MoRef),
+    /// The child was created under this name before a crash, and must be recorded.
+    Begun(String, MoRef),
     /// The child must be created under this name.
     Create(String),
 }
@@ -78,7 +63,6 @@ pub async fn realize_children(
     wanted: &[WantedChild],
     ledger: &mut Ledger,
     store: &mut impl LedgerStore,
-    occupant: &(impl Fn(&MoRef) -> Occupant + Sync),
     vcenter: &VCenter,
 ) -> Result<Vec<MoRef>, Error> {
     // One policy at a time, because a name's owner must not change between the lookup and the write.
@@ -86,13 +70,12 @@ pub async fn realize_children(
     let before = ledger.clone();
     let mut looks = Vec::with_capacity(wanted.len());
     for child in wanted {
-        looks.push(look(child, ledger, store, occupant, vcenter).await?);
+        looks.push(look(child, ledger, store, vcenter).await?);
     }
     for (child, look) in wanted.iter().zip(&looks) {
         match look {
             Look::Ours(_) => {}
-            Look::Adopt(name, moref) => {
-                tracing::info!(%moref, name, "recording a child of the policy that was not recorded");
+            Look::Begun(name, moref) => {
                 ledger.enter_child(child.kind(), &child.parent, name, Some(moref.id()));
             }
             Look::Create(name) => ledger.enter_child(child.kind(), &child.parent, name, None),
@@ -103,7 +86,7 @@ pub async fn realize_children(
     let mut made = Vec::with_capacity(wanted.len());
     for (child, look) in wanted.iter().zip(looks) {
         made.push(match look {
-            Look::Ours(moref) | Look::Adopt(_, moref) => moref,
+            Look::Ours(moref) | Look::Begun(_, moref) => moref,
             Look::Create(name) => {
                 let created = create(child, &name, vcenter).await;
                 if created.as_ref().is_err_and(|error| matches!(error.kind(), Kind::DuplicateName { .. })) {
@@ -138,7 +121,6 @@ async fn look(
     child: &WantedChild,
     ledger: &mut Ledger,
     store: &impl LedgerStore,
-    occupant: &impl Fn(&MoRef) -> Occupant,
     vcenter: &VCenter,
 ) -> Result<Look, Error> {
     let (kind, parent) = (child.kind(), &child.parent);
@@ -171,15 +153,9 @@ async fn look(
         if found.kind() != kind.type_name() || claimed(&found) {
             continue;
         }
-        let occupants: Vec<_> = contents(&found, vcenter).await?.iter().map(occupant).collect();
-        if occupants.contains(&Occupant::Unknown) {
-            // The child may belong to the policy, so neither adopt nor skip it until its occupants' owners are known.
-            let message = format!("The owners of the VMs in {name} ({found}) in vCenter are not known yet");
-            return Err(Unmet::in_vcenter(reason::RESOURCE_POLICY_NOT_READY, message).into());
-        }
-        let begun = ledger.child(kind, parent, name).is_some();
-        if (begun && occupants.is_empty()) || made_by_earlier_version(&occupants) {
-            return Ok(Look::Adopt(name.to_owned(), found));
+        let is_begun = ledger.child(kind, parent, name).is_some();
+        if is_begun && contents(&found, vcenter).await?.is_empty() {
+            return Ok(Look::Begun(name.to_owned(), found));
         }
     }
     let message = format!(
@@ -187,11 +163,6 @@ async fn look(
         child.name, child.alternative
     );
     Err(Unmet::in_vcenter(reason::NAME_TAKEN, message).into())
-}
-
-fn made_by_earlier_version(occupants: &[Occupant]) -> bool {
-    let known = |occupant: &Occupant| matches!(occupant, Occupant::OfPolicy | Occupant::OfNamespace);
-    occupants.contains(&Occupant::OfPolicy) && occupants.iter().all(known)
 }
 
 async fn create(child: &WantedChild, name: &str, vcenter: &VCenter) -> vsphere::Result<MoRef> {

@@ -14,10 +14,10 @@ use vsphere::{Allocation, MoRef};
 
 use crate::caches::{Caches, ReplicaCaches};
 use crate::enqueue::Enqueue;
-use crate::policy::children::{Form, Occupant, WantedChild, realize_children};
+use crate::policy::children::{Form, WantedChild, realize_children};
 use crate::policy::context::Context;
 use crate::policy::delete::delete;
-use crate::policy::ledger::{ANNOTATION, ChildKind, Ledger};
+use crate::policy::ledger::{ANNOTATION, ChildKind};
 use crate::policy::remove_children::remove_children;
 use crate::policy::vcsim_tests::Notes;
 use crate::testing::fixtures;
@@ -45,8 +45,7 @@ async fn realize(
     vcenter: &VCenter,
 ) -> Result<Vec<MoRef>, crate::policy::context::Error> {
     let mut ledger = store.written.clone();
-    let whose = |_: &MoRef| Occupant::Stranger;
-    realize_children(&children(sim, suffix), &mut ledger, store, &whose, vcenter).await
+    realize_children(&children(sim, suffix), &mut ledger, store, vcenter).await
 }
 
 async fn names(objects: &[MoRef], vcenter: &VCenter) -> Vec<String> {
@@ -63,7 +62,7 @@ async fn below(parent: &MoRef, vcenter: &VCenter) -> usize {
 }
 
 async fn remove(store: &Notes, vcenter: &VCenter) -> Result<(), crate::policy::context::Error> {
-    remove_children(&store.written, store, &|_: &MoRef| Occupant::Stranger, vcenter).await
+    remove_children(&store.written, store, &|_: &MoRef| false, vcenter).await
 }
 
 async fn a_child_is_made_once_whatever_write_is_lost(sim: Sim) {
@@ -147,39 +146,6 @@ async fn a_name_that_is_taken_while_it_is_made_is_somebody_elses(sim: Sim) {
     let made = realize(&sim, "a", &mut store, &vcenter).await.unwrap();
     assert_ne!(made[0], theirs);
     assert_eq!(names(&made, &vcenter).await, ["payments-a", "payments"]);
-}
-
-async fn a_child_of_an_earlier_version_is_recorded(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let folder = vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap();
-    let vm = clone_into(&folder, "web", &sim, &vcenter).await;
-    let all = children(&sim, "a");
-    for (whose, recorded) in
-        [(Occupant::OfPolicy, true), (Occupant::OfNamespace, false), (Occupant::Stranger, false)]
-    {
-        let mut store = Notes::default();
-        let seen = |object: &MoRef| if *object == vm { whose } else { Occupant::Stranger };
-        let mut ledger = Ledger::default();
-        let made = realize_children(&all[..1], &mut ledger, &mut store, &seen, &vcenter).await.unwrap();
-        assert_eq!(made[0] == folder, recorded, "{whose:?}");
-        assert_eq!(store.written.child(ChildKind::Folder, &sim.folder(), "payments").is_some(), recorded);
-        vcenter.claimed.lock().clear();
-        if !recorded {
-            remove(&store, &vcenter).await.unwrap();
-        }
-    }
-}
-
-async fn a_child_of_which_too_little_is_known_is_waited_for(sim: Sim) {
-    let vcenter = vcenter(&sim).await;
-    let folder = vcenter.client.create_folder(&sim.folder(), "payments").await.unwrap();
-    clone_into(&folder, "web", &sim, &vcenter).await;
-    let there = below(&sim.folder(), &vcenter).await;
-    let (mut store, mut ledger) = (Notes::default(), Ledger::default());
-    let unknown = |_: &MoRef| Occupant::Unknown;
-    let all = children(&sim, "a");
-    realize_children(&all[..1], &mut ledger, &mut store, &unknown, &vcenter).await.unwrap_err();
-    assert_eq!((store.writes, below(&sim.folder(), &vcenter).await), (0, there));
 }
 
 async fn a_vm_that_comes_into_a_folder_that_is_removed_keeps_it(sim: Sim) {
@@ -279,8 +245,6 @@ on_both_wires!(
     a_child_whose_answer_was_lost_is_found_again,
     a_child_of_others_is_neither_used_nor_changed_nor_destroyed,
     a_name_that_is_taken_while_it_is_made_is_somebody_elses,
-    a_child_of_an_earlier_version_is_recorded,
-    a_child_of_which_too_little_is_known_is_waited_for,
     a_vm_that_comes_into_a_folder_that_is_removed_keeps_it,
     a_child_that_is_renamed_is_used_on_and_one_that_is_moved_is_waited_for,
     an_id_that_vcenter_gave_to_another_is_ours_no_more,

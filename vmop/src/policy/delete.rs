@@ -15,7 +15,7 @@ use crate::policy::context::{Context, Error, occupied};
 use crate::policy::ledger::{Ledger, Slot};
 use crate::policy::ledger_store::Annotation;
 use crate::policy::modules;
-use crate::policy::occupants::occupant;
+use crate::policy::occupants::may_be_of;
 use crate::policy::remove_children::remove_children;
 use crate::vcenter::VCenter;
 use crate::virtualmachine::placement;
@@ -37,8 +37,8 @@ pub async fn delete(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
     let book = Annotation::new(policy, ctx);
     let wanted = begun_modules(policy, &ledger, &vcenter, ctx).await?;
     modules::remove(&wanted, ledger.clone(), &book, &vcenter).await?;
-    let whose = |object: &MoRef| occupant(object, policy, &ctx.caches, &vcenter);
-    remove_children(&ledger, &book, &whose, &vcenter).await?;
+    let may_be_own = |object: &MoRef| may_be_of(&namespace, object, &vcenter);
+    remove_children(&ledger, &book, &may_be_own, &vcenter).await?;
     ctx.api.remove_finalizer(policy, finalizer::RESOURCE_POLICY).await?;
     let mut claimed = vcenter.claimed.lock();
     for id in ledger.ids() {

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use vsphere::inventory::Presence;
 use vsphere::{Error as VcenterError, MoRef};
 
-use crate::policy::children::{Occupant, contents};
+use crate::policy::children::contents;
 use crate::policy::context::{Error, occupied};
 use crate::policy::ledger::{Child, ChildKind, Ledger};
 use crate::policy::ledger_store::LedgerStore;
@@ -20,11 +20,12 @@ use crate::vcenter::{LONGEST_NAME, VCenter};
 /// The maximum time by which the inventory lags behind vCenter's responses.
 const LAG: Duration = Duration::from_secs(1);
 
-/// Destroys the folders and pools that the ledger records, except those that others use.
+/// Destroys the folders and pools that the ledger records, except those that others use. `may_be_own` returns true if an object
+/// is a VM of the policy's namespace, or may be one.
 pub async fn remove_children(
     ledger: &Ledger,
     store: &impl LedgerStore,
-    occupant: &(impl Fn(&MoRef) -> Occupant + Sync),
+    may_be_own: &(impl Fn(&MoRef) -> bool + Sync),
     vcenter: &VCenter,
 ) -> Result<(), Error> {
     let _turn = vcenter.making_children.lock().await;
@@ -46,9 +47,9 @@ pub async fn remove_children(
             continue;
         }
         match child.kind {
-            ChildKind::Folder => remove_folder(child, &moref, name, occupant, vcenter).await?,
+            ChildKind::Folder => remove_folder(child, &moref, name, may_be_own, vcenter).await?,
             ChildKind::ResourcePool => {
-                if is_free(child, &moref, occupant, vcenter).await? {
+                if is_free(child, &moref, may_be_own, vcenter).await? {
                     destroy(&moref, vcenter).await?;
                 }
             }
@@ -99,16 +100,16 @@ async fn remove_folder(
     child: &Child,
     folder: &MoRef,
     name: Named,
-    occupant: &impl Fn(&MoRef) -> Occupant,
+    may_be_own: &impl Fn(&MoRef) -> bool,
     vcenter: &VCenter,
 ) -> Result<(), Error> {
     if name == Named::AsMade {
-        if !is_free(child, folder, occupant, vcenter).await? {
+        if !is_free(child, folder, may_be_own, vcenter).await? {
             return Ok(());
         }
         rename(folder, &removed_name(child, folder), vcenter).await?;
     }
-    let free = is_free(child, folder, occupant, vcenter).await;
+    let free = is_free(child, folder, may_be_own, vcenter).await;
     if matches!(free, Ok(true)) {
         return destroy(folder, vcenter).await;
     }
@@ -124,7 +125,7 @@ async fn remove_folder(
 async fn is_free(
     child: &Child,
     moref: &MoRef,
-    occupant: &impl Fn(&MoRef) -> Occupant,
+    may_be_own: &impl Fn(&MoRef) -> bool,
     vcenter: &VCenter,
 ) -> Result<bool, Error> {
     let mut inside = contents(moref, vcenter).await?;
@@ -134,7 +135,7 @@ async fn is_free(
         join_all(unknown.into_iter().map(|vm| vcenter.inventory.wait_for_vm(vm, LAG))).await;
         inside = contents(moref, vcenter).await?;
     }
-    if inside.iter().any(|object| occupant(object) != Occupant::Stranger) {
+    if inside.iter().any(may_be_own) {
         return Err(occupied(format!("{} ({moref}) in vCenter still contains VMs", child.name)));
     }
     if !inside.is_empty() {
