@@ -2,8 +2,8 @@
 //! later.
 //!
 //! ExtraConfig lists the controller slots of the VM's own disks, because the UUIDs of a clone's disks are only known after the
-//! clone. An annotation of the VirtualMachine records which disks were first found there, in the same write that records that
-//! the VM exists.
+//! clone. The object records which disks were first found there, in the same write that records that the VM exists. After a
+//! crash before this write, the slots decide.
 
 use std::collections::BTreeMap;
 
@@ -56,9 +56,8 @@ impl DiskRecord {
     /// Returns true if the disk belongs to the VM: it was created for the VM and must be destroyed with it. First-class disks
     /// never belong to the VM. A recorded disk belongs to the VM, unless it is a copy of the recorded file.
     ///
-    /// An unrecorded disk belongs to the VM only if its slot isn't recorded for another disk, if the slot is marked or the VM
-    /// doesn't have marks, and if the disk's file is in the folder of the VM's files. A file on another datastore must have the
-    /// VM's name in its path instead.
+    /// An unrecorded disk belongs to the VM only if its slot is marked and isn't recorded for another disk, and if the disk's
+    /// file is in the folder of the VM's files. A file on another datastore must have the VM's name in its path instead.
     pub fn is_own(&self, vsphere_vm: &Vm, devices: &Devices, disk: &Disk) -> bool {
         if disk.first_class.is_some() {
             // Persistent volumes never belong to the VM, in any slot.
@@ -69,11 +68,9 @@ impl DiskRecord {
             return is_at(disk, &recorded.file) || !has_twin_at(devices, disk, &recorded.file);
         }
         let Some(place) = place(devices, disk) else { return false };
-        let marks = marks(vsphere_vm);
-        let mark = marks.iter().find(|mark| mark.place == place);
-        let marked = marks.is_empty() || mark.is_some();
-        let elsewhere = mark.is_some_and(|mark| mark.elsewhere) && has_name_of(vsphere_vm, disk);
-        marked && !self.0.contains_key(&place) && (in_home_folder(devices, disk) || elsewhere)
+        let Some(mark) = marks(vsphere_vm).into_iter().find(|mark| mark.place == place) else { return false };
+        let is_elsewhere = mark.elsewhere && has_name_of(vsphere_vm, disk);
+        !self.0.contains_key(&place) && (in_home_folder(devices, disk) || is_elsewhere)
     }
 
     /// Returns the UUID of the disk that was recorded for the slot, if there is one.
@@ -213,13 +210,13 @@ mod tests {
         let none = record(None);
         assert_eq!(record(Some("no record".into())), none);
         let disks = [disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "theirs/disk"), disk(2, "y", "cp-0/cp-0_2")];
-        let mut older = vsphere_vm(&disks);
-        assert_eq!(foreign(&none, &older), [1, 2]);
-        let kept = record(none.completed(&older));
+        let mut made = vsphere_vm(&disks);
+        assert_eq!(foreign(&none, &made), [1, 2]);
+        let kept = record(none.completed(&made));
         assert_eq!(kept.0.keys().collect::<Vec<_>>(), ["scsi0:0"], "what may be another's is not recorded");
-        older.extra_config.remove(DISKS);
-        assert_eq!(foreign(&none, &older), [1], "a VM of before the marks");
-        older.connection_state = "disconnected".into();
-        assert_eq!(none.completed(&older), None);
+        made.extra_config.remove(DISKS);
+        assert_eq!(foreign(&none, &made), [0, 1, 2], "without marks, no disk is destroyed");
+        made.connection_state = "disconnected".into();
+        assert_eq!(none.completed(&made), None);
     }
 }

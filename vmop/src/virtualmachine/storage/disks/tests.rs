@@ -208,6 +208,7 @@ fn disks_of_others_are_distinguished_from_ours() {
     let elsewhere = Disk { file: Some("[ds0] other/x.vmdk".into()), ..other.clone() };
     let volume = Disk { key: 2002, unit: Some(0), first_class: Some("fcd-1".into()), ..other.clone() };
     devices.disks.push(elsewhere.clone());
+    vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1".to_owned());
     assert_eq!(foreign(&vsphere_vm, &devices), [elsewhere]);
     vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0".to_owned());
     devices.disks = vec![devices.disks[0].clone(), other.clone(), volume.clone()];
