@@ -44,7 +44,7 @@ pub async fn destroy_templates(kube: &Client, options: &Options) -> Result<Lefto
 }
 
 async fn destroy(vcenter: &VCenter) -> Result<Leftovers, String> {
-    // Templates of an installation without an id can belong to another installation.
+    // An installation that has no id yet has created nothing.
     if vcenter.settings.stack.is_empty() {
         return Ok(Leftovers::default());
     }

@@ -186,7 +186,6 @@ mod tests {
         assert_eq!(found(Some("s1"), "s2", "10.0.0.5").as_deref(), Some(described));
         assert_eq!(found(None, "s2", "10.0.0.5").as_deref(), Some(described), "an installation without VMs");
         assert_eq!(found(Some("s2"), "s2", "10.0.0.5"), None, "its own, or one of a moved cluster");
-        assert_eq!(found(Some(""), "", "10.0.0.5"), None, "an installation from before ids");
         assert_eq!(found(Some("s1"), "s2", "10.0.0.10"), None);
         assert_eq!(found(Some("s1"), "s2", "api.example.com"), None);
         let many = foreign(&pools, None, vec![record("s2", "10.0.0.5"); 7]);

@@ -2,17 +2,15 @@
 //!
 //! Two installations without an id would adopt each other's VMs. So an id is generated when the program first sees a
 //! configuration without `StackID`, and stored in an immutable ConfigMap in the same namespace. The first replica to create the
-//! ConfigMap wins. An installation that created VMs before ids were generated keeps the empty id that its VMs are marked with.
+//! ConfigMap wins.
 
 use std::time::Duration;
 
-use api::names::annotation;
-use api::vmop::VirtualMachine;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kit::retry::Failures;
-use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::api::PostParams;
+use kube::{Api, Client};
 use uuid::Uuid;
 
 /// The ConfigMap in the program's own namespace that stores a generated id.
@@ -21,8 +19,6 @@ pub const STACK_CONFIG_MAP: &str = "vmware-system-vmop-stack";
 /// cluster.
 const KEY: &str = "StackID";
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// The page size for list calls.
-const PAGE: u32 = 500;
 
 /// The generated installation id, which is read or generated on first use.
 pub struct DrawnStackId {
@@ -65,7 +61,7 @@ async fn find_or_draw(client: &Client, namespace: &str) -> kube::Result<String> 
     if let Some(id) = read(&maps).await? {
         return Ok(id);
     }
-    let id = if has_created_vms(client).await? { String::new() } else { Uuid::new_v4().to_string() };
+    let id = Uuid::new_v4().to_string();
     let metadata = ObjectMeta { name: Some(STACK_CONFIG_MAP.to_owned()), ..ObjectMeta::default() };
     let data = Some([(KEY.to_owned(), id.clone())].into());
     let map = ConfigMap { metadata, data, immutable: Some(true), ..ConfigMap::default() };
@@ -91,22 +87,6 @@ async fn read(maps: &Api<ConfigMap>) -> kube::Result<Option<String>> {
     Ok(map.map(|map| map.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default()))
 }
 
-/// Returns true if any VM was created before. The VirtualMachines of created VMs have an annotation.
-async fn has_created_vms(client: &Client) -> kube::Result<bool> {
-    let vms = Api::<VirtualMachine>::all(client.clone());
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = vms.list_metadata(&params).await?;
-        if page.items.iter().any(|vm| vm.annotations().contains_key(annotation::FIRST_BOOT_DONE)) {
-            return Ok(true);
-        }
-        match page.metadata.continue_.filter(|next| !next.is_empty()) {
-            Some(next) => params = params.continue_token(&next),
-            None => return Ok(false),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use parking_lot::Mutex;
@@ -117,15 +97,15 @@ mod tests {
 
     const MAP: &str = "/api/v1/namespaces/ns/configmaps/vmware-system-vmop-stack";
 
-    /// Returns an API server with a VM that has `annotations`. Another replica stores the id `faster` first.
-    fn cluster(annotations: Value, faster: Option<&'static str>) -> Client {
+    /// Returns an API server on which another replica stores the id `faster` first.
+    fn cluster(faster: Option<&'static str>) -> Client {
         let kept = Mutex::new(None::<Value>);
         let (client, _) = server(move |request| match request.line().as_str() {
             line if line == format!("GET {MAP}") => match kept.lock().as_ref() {
                 Some(map) => (200, map.clone()),
                 None => refusal(404, "NotFound"),
             },
-            "POST /api/v1/namespaces/ns/configmaps" => {
+            _ => {
                 if let Some(id) = faster {
                     *kept.lock() = Some(json!({ "metadata": {}, "data": { KEY: id } }));
                     return refusal(409, "AlreadyExists");
@@ -133,34 +113,22 @@ mod tests {
                 *kept.lock() = Some(request.body.clone());
                 (201, request.body.clone())
             }
-            _ => {
-                let vm = json!({ "metadata": { "name": "vm", "annotations": annotations } });
-                (200, json!({ "metadata": {}, "items": [vm] }))
-            }
         });
         client
     }
 
     #[tokio::test]
     async fn an_id_is_drawn_once_and_kept() {
-        let client = cluster(json!({}), None);
+        let client = cluster(None);
         let drawn = find_or_draw(&client, "ns").await.unwrap();
         assert!(drawn.parse::<Uuid>().is_ok(), "{drawn}");
         assert_eq!(DrawnStackId::new(client, "ns".into()).get().await, drawn);
-        let other = find_or_draw(&cluster(json!({}), None), "ns").await.unwrap();
+        let other = find_or_draw(&cluster(None), "ns").await.unwrap();
         assert_ne!(other, drawn, "two installations share no id");
     }
 
     #[tokio::test]
     async fn the_first_replica_s_id_counts() {
-        assert_eq!(find_or_draw(&cluster(json!({}), Some("theirs")), "ns").await.unwrap(), "theirs");
-    }
-
-    #[tokio::test]
-    async fn an_installation_with_vms_keeps_the_mark_that_they_bear() {
-        let created = json!({ annotation::FIRST_BOOT_DONE: "true" });
-        let client = cluster(created, None);
-        assert_eq!(find_or_draw(&client, "ns").await.unwrap(), "");
-        assert_eq!(find_or_draw(&client, "ns").await.unwrap(), "");
+        assert_eq!(find_or_draw(&cluster(Some("theirs")), "ns").await.unwrap(), "theirs");
     }
 }
