@@ -220,8 +220,6 @@ pub fn current(image: &VirtualMachineImage, library: &ImageLibrary, item: &Libra
         && status.content_version.as_deref() == Some(item.content_version.as_str())
         && holds(known::VIRTUAL_MACHINE_IMAGE_SYNCED)
         && holds(known::VIRTUAL_MACHINE_IMAGE_PROVIDER_READY)
-        // Images from an older release don't have this condition and are read again once.
-        && status.conditions.iter().any(|it| it.type_ == known::VIRTUAL_MACHINE_IMAGE_V1ALPHA1_COMPATIBLE)
 }
 
 /// Returns the alternative name for an item whose own name is taken.
@@ -330,7 +328,7 @@ mod tests {
             let changed = ImageLibrary { releases: !library.releases, ..library.clone() };
             assert!(!current(&image, &changed, &item));
             image.metadata.labels.get_or_insert_default().remove(label::RELEASE_LIBRARY);
-            assert!(!current(&image, &library, &item), "what an older release made is labelled");
+            assert!(!current(&image, &library, &item), "a label that was removed is put back");
         }
     }
 
