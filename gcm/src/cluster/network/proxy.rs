@@ -78,9 +78,8 @@ fn without_proxy(network: &NetworkSpec<'_>, written: &[String]) -> Vec<String> {
     let own = OWN.map(str::to_owned).into_iter();
     let ranges = network.pods_or_default().chain(network.services_or_default()).map(str::to_owned);
     let domain = format!(".{}", network.domain);
-    // Skip entries that admission would reject, because they could have been stored without admission. Earlier versions allowed
-    // lists in one entry.
-    let written = written.iter().flat_map(|entry| entry.split(',')).map(str::trim);
+    // Skip entries that admission would reject, because they could have been stored without admission.
+    let written = written.iter().map(|entry| entry.trim());
     let written = written.filter(|entry| is_no_proxy_entry(entry)).map(str::to_owned);
     for entry in written.chain(own).chain(ranges).chain([domain]) {
         let entry = entry.trim();
@@ -135,7 +134,8 @@ mod tests {
             "a b",
             "'",
             "$(reboot)",
-            "fine.example, 10.0.0.0/8",
+            "fine.example",
+            "10.0.0.0/8",
             "[fd00::1]:8080",
         ];
         let url = "http://10.0.0.1:80\r\nExecStartPre=/usr/bin/touch /pwned";

@@ -123,8 +123,8 @@ pub fn drain_seconds(text: Option<&str>) -> Option<i32> {
     text.and_then(duration::parse_seconds).filter(|seconds| *seconds > 0)
 }
 
-/// Returns the nodes' trust store. Unknown operating systems get Debian's trust store, as in earlier versions: for such a system,
-/// admission rejects additional certificate authorities or warns about them.
+/// Returns the nodes' trust store. Unknown operating systems get Debian's trust store: for such a system, admission rejects
+/// additional authorities or warns about them.
 fn trust_store(input: &Input<'_>) -> TrustStore {
     TrustStore::of(&input.image.labels).unwrap_or(TrustStore::Debian)
 }

@@ -157,8 +157,6 @@ fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     assert!(error.to_string().contains("the deletion of Secret ns/c-ssh"), "{error}");
 }
 
-/// A cluster from an earlier version has neither key nor password, and keeps its nodes. A changed key doesn't replace
-/// nodes, either.
 #[test]
 fn another_key_replaces_no_nodes() {
     let fixture = ClusterFixture::running(sound());
