@@ -19,7 +19,6 @@ pub struct Common {
     /// The address of /metrics: over HTTPS, for users with the right to get that path.
     #[arg(
         long,
-        alias = "metrics-address",
         value_name = "HOST:PORT",
         default_value = "0.0.0.0:8443",
         overrides_with = "diagnostics_address"
@@ -154,7 +153,7 @@ mod tests {
             "--insecure-diagnostics",
             "--log-level=warn",
             "--webhook-address=0.0.0.0:9443",
-            "--metrics-address",
+            "--diagnostics-address",
             "127.0.0.1:1234",
             "--insecure-diagnostics=false",
             "--leader-elect=false",
