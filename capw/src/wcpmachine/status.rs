@@ -46,11 +46,7 @@ impl Verdict {
 }
 
 /// Computes the status from the facts and the outcome.
-pub fn status(
-    wcp_machine: &WCPMachine,
-    facts: &Facts,
-    outcome: &Outcome<Done, Error>,
-) -> WCPMachineStatus {
+pub fn status(wcp_machine: &WCPMachine, facts: &Facts, outcome: &Outcome<Done, Error>) -> WCPMachineStatus {
     let old = wcp_machine.status.clone().unwrap_or_default();
     let vm = match outcome {
         Outcome::Done(Done::Asked(vm)) => Some(&**vm),
@@ -135,11 +131,15 @@ fn verdict(
     let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
     match outcome {
         Outcome::Done(Done::Asked(vm)) => of_vm(wcp_machine, vm),
-        Outcome::Done(Done::Lost) => Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine)),
+        Outcome::Done(Done::Lost) => {
+            Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine))
+        }
         Outcome::Failed(Error::Invalid(invalid)) => {
             Verdict::not_yet(vm_status::ERROR, invalid.reason(), invalid.to_string())
         }
-        Outcome::Failed(Error::Waiting(waiting)) => Verdict::not_yet(pending, waiting.reason(), waiting.to_string()),
+        Outcome::Failed(Error::Waiting(waiting)) => {
+            Verdict::not_yet(pending, waiting.reason(), waiting.to_string())
+        }
         Outcome::Failed(error @ Error::Api { .. }) => {
             Verdict::not_yet(vm_status::ERROR, reasons::VM_CREATION_FAILED, error.to_string())
         }

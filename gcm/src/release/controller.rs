@@ -113,8 +113,7 @@ pub async fn run(
             _ => Vec::new(),
         })
         .drive(Images(Arc::clone(&ctx)));
-    let by_os_image =
-        Controller::new("osimage", started, os_images).drive(OsImages(Arc::clone(&ctx)));
+    let by_os_image = Controller::new("osimage", started, os_images).drive(OsImages(Arc::clone(&ctx)));
     let by_release = Controller::new("release", started, releases)
         .watches(images, |image| release_name(image).map(|name| ObjectRef::new(&name)).into_iter().collect())
         .watches_changes(os_images, move |change| match (&change.old, &change.new) {

@@ -62,7 +62,10 @@ fn an_installed_management_cluster_gives_the_same_answers() {
         lists_as_json(&in_cluster, &kubeconfig, 1);
         let (code, text) = layercake(&in_cluster, &kubeconfig, &["delete", "team"]);
         assert_eq!(code, Some(0), "{text}");
-        assert_contains(&text, &["commands/team: the deletion has begun", "Machines left: ", "commands/team: deleted"]);
+        assert_contains(
+            &text,
+            &["commands/team: the deletion has begun", "Machines left: ", "commands/team: deleted"],
+        );
         assert_eq!(home.vms("team").await, 0);
         cluster.stop().await;
         home.layercake(&["site", "stop"], 0);

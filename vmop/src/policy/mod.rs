@@ -27,9 +27,7 @@ use std::time::Duration;
 use api::conditions::{self, Condition, READY};
 use api::names::finalizer;
 use api::topology::AvailabilityZone;
-use api::vmop::{
-    VirtualMachine, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicyStatus,
-};
+use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicyStatus};
 use futures::Stream;
 use kit::apply::Api;
 use kit::events::Events;
@@ -185,10 +183,7 @@ async fn is_current(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> 
 }
 
 /// Realizes the policy in vCenter, and enqueues its VirtualMachines if something changed there.
-async fn realize(
-    policy: &VirtualMachineSetResourcePolicy,
-    ctx: &Context,
-) -> Result<Realized, Error> {
+async fn realize(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Result<Realized, Error> {
     let vcenter = ctx.provider.vcenter()?;
     let namespace = policy.namespace().unwrap_or_default();
     let placements = placement::namespace::namespace_placements(&namespace, &vcenter, &ctx.caches)?;

@@ -167,7 +167,9 @@ impl Reconcile for Context {
         let slices = slices.map(|(family, live)| (*family, plan::slice(service, &facts.vms, *family), live));
         // The IPv6 slice is created only when a VM has an IPv6 address.
         let slices = slices.filter(|(family, slice, live)| {
-            *family == plan::Ip::V4 || live.is_some() || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
+            *family == plan::Ip::V4
+                || live.is_some()
+                || slice.endpoints.as_ref().is_some_and(|all| !all.is_empty())
         });
         Ok(Plan {
             service: plan::service(service),

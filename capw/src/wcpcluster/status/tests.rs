@@ -112,7 +112,8 @@ fn provisioned_once_is_provisioned_for_good() {
 
 #[test]
 fn on_the_way_out_the_summary_says_what_it_waits_for() {
-    let waiting = Outcome::Failed(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
+    let waiting =
+        Outcome::Failed(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
     let status = settled(&wcp_cluster(), &cluster_facts(), &waiting, Timestamp::UNIX_EPOCH);
     let left = "waiting for the remaining objects of the cluster to be deleted: WCPMachine ben-test/node";
     assert_eq!(ready(&status), ("Deleting", left));

@@ -130,7 +130,10 @@ fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
         s.endpoint_addresses.clear();
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
     });
-    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(silent)))), ("poweredon", "WaitingForNetworkAddress", name));
+    assert_eq!(
+        reason(&of(&Outcome::Done(Done::Asked(silent)))),
+        ("poweredon", "WaitingForNetworkAddress", name)
+    );
     let stuck = vm(|s| {
         s.phase = Some(vm_phase::CREATED.into());
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
@@ -145,7 +148,9 @@ fn a_machine_on_its_way_out_says_what_holds_it() {
     wcp_machine.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH));
     let mut facts = facts(true);
-    let waits = || Outcome::Failed(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())));
+    let waits = || {
+        Outcome::Failed(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())))
+    };
     let gone = settled(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&gone), ("deleting", "Deleting", "VirtualMachine ben-test/node is being deleted"));
     facts.vm = Some(vm(|s| blocked(s, conditions::READY, "Error", vmop::DELETION_FAILED)));

@@ -77,8 +77,8 @@ fn a_new_secret_with_the_key_belongs_to_the_cluster() {
     use crate::cluster::encryption::configuration;
     use crate::cluster::encryption::gather::Encryption;
     use crate::cluster::fixtures::{login, nothing};
-    let mut encryption = Encryption::default();
-    encryption.new_configuration = Some(configuration::generate());
+    let encryption =
+        Encryption { new_configuration: Some(configuration::generate()), ..Encryption::default() };
     let planned = crate::cluster::plan::plan(&stored(sound()), &nothing(), &login(), &encryption).unwrap();
     let [secret] = planned.new_secrets.0.as_slice() else { panic!("one Secret") };
     assert_eq!(secret.name_any(), "c-encryption");
