@@ -5,15 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bounds::JsonMeter;
+use bounds::{JsonMeter, Turn};
 use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use kit::guest::intake::Held;
+use kit::share::responses::Held;
 use serde::Deserialize;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::guest::Guest;
@@ -60,7 +59,7 @@ struct Answer {
     before: usize,
     path: Option<String>,
     meter: JsonMeter,
-    turn: Option<[OwnedSemaphorePermit; 2]>,
+    turn: Option<Turn>,
 }
 
 impl Pieces for Answer {
@@ -172,10 +171,8 @@ impl Pieces for Watch {
             if self.rest.len().saturating_add(piece.len()) > limits::EVENT_BYTES {
                 return Err("an event of the watch is too large".into());
             }
-            let taken = timeout(limits::PIECE, self.guest.share.take(piece.len(), &mut self.held)).await;
-            taken
-                .map_err(|_| Broken::from("too many events at the same time"))?
-                .map_err(|error| Broken(error.to_string()))?;
+            let taken = timeout(limits::PIECE, self.guest.responses.take(piece.len(), &mut self.held)).await;
+            taken.map_err(|_| Broken::from("too many events at the same time"))?;
             self.rest.extend_from_slice(&piece);
         }
     }

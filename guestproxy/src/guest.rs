@@ -5,10 +5,10 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bounds::{Lane, Turn};
 use kit::guest::bounded;
-use kit::guest::intake::Share;
+use kit::share::responses::ResponseLimits;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clusters::{Clusters, Target};
 use crate::limits;
@@ -24,8 +24,8 @@ const REPEATED_AFTER: Duration = Duration::from_secs(10);
 pub struct Guests {
     pub clusters: Clusters,
     live: Live,
-    connections: Arc<Semaphore>,
-    large_answers: Arc<Semaphore>,
+    connections: Lane,
+    large_answers: Lane,
     known: Mutex<HashMap<String, Arc<Guest>>>,
 }
 
@@ -33,10 +33,8 @@ pub struct Guests {
 pub struct Guest {
     pub target: Target,
     /// Accounts for the response bytes that the proxy itself holds.
-    pub share: Share,
+    pub responses: ResponseLimits,
     all: Arc<Guests>,
-    connections: Arc<Semaphore>,
-    large_answers: Arc<Semaphore>,
     /// The sizes of paged lists so far, by path.
     lists: Mutex<HashMap<String, usize>>,
     reported: Mutex<Option<(String, Instant)>>,
@@ -48,8 +46,8 @@ impl Guests {
         Arc::new(Self {
             clusters,
             live: Live::default(),
-            connections: Arc::new(Semaphore::new(limits::CONNECTIONS)),
-            large_answers: Arc::new(Semaphore::new(limits::LARGE_ANSWERS)),
+            connections: Lane::new(limits::CONNECTIONS, limits::CONNECTIONS_OF_A_GUEST),
+            large_answers: Lane::new(limits::LARGE_ANSWERS, limits::LARGE_ANSWERS_OF_A_GUEST),
             known: Mutex::default(),
         })
     }
@@ -62,10 +60,8 @@ impl Guests {
             return Some(Arc::clone(guest));
         }
         let guest = Arc::new(Guest {
-            share: Share::of(&target.namespace, &target.name),
+            responses: ResponseLimits::of(&target.namespace, &target.name),
             all: Arc::clone(self),
-            connections: Arc::new(Semaphore::new(limits::CONNECTIONS_OF_A_GUEST)),
-            large_answers: Arc::new(Semaphore::new(limits::LARGE_ANSWERS_OF_A_GUEST)),
             lists: Mutex::default(),
             reported: Mutex::default(),
             target,
@@ -89,23 +85,14 @@ impl Guest {
         limits::answer(self.all.clusters.machines(&self.target))
     }
 
-    /// Acquires a slot for a connection. Returns `None` if all of the cluster's own slots, or all slots that clusters share, are
-    /// taken.
-    pub fn enter(&self) -> Option<[OwnedSemaphorePermit; 2]> {
-        let own = Arc::clone(&self.connections).try_acquire_owned().ok()?;
-        let of_all = Arc::clone(&self.all.connections).try_acquire_owned().ok()?;
-        Some([own, of_all])
+    /// Acquires a slot for a connection. Returns `None` if the cluster's slots, or the slots for all clusters, are taken.
+    pub fn enter(&self) -> Option<Turn> {
+        self.all.connections.try_enter(&self.target.uid)
     }
 
-    /// Waits until another large response may be forwarded. Acquires the cluster's own permit first, so that a waiting cluster
-    /// doesn't hold a permit that other clusters need.
-    pub async fn wait_for_turn(&self) -> [OwnedSemaphorePermit; 2] {
-        let turn = async |turns: &Arc<Semaphore>| match Arc::clone(turns).acquire_owned().await {
-            Ok(turn) => turn,
-            // The semaphores are never closed.
-            Err(_) => std::future::pending().await,
-        };
-        [turn(&self.large_answers).await, turn(&self.all.large_answers).await]
+    /// Waits until another large response may be forwarded.
+    pub async fn wait_for_turn(&self) -> Turn {
+        self.all.large_answers.enter(&self.target.uid).await
     }
 
     /// Returns the total size of a list's earlier pages, if this page `continues` the list. For a first page, resets the size and

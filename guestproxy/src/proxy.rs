@@ -16,7 +16,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kit::guest::bounded;
-use kit::shares::{Share, Shares};
+use kit::share::addresses::{Share, Shares};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;

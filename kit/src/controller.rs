@@ -29,7 +29,7 @@ use crate::optional::Optional;
 use crate::reconcile::{self, Reconcile, Reported};
 use crate::retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter};
 use crate::runtime::Runtime;
-use crate::slots::{Slot, Slots};
+use crate::share::slots::{Slot, Slots};
 use crate::watch::{Cache, Change, Watchable};
 
 /// The default deadline for a reconcile, so that a hanging call doesn't hold its slot forever.

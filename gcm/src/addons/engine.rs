@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
+use bounds::Lane;
 use clap::ValueEnum;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kit::apply::get;
@@ -14,7 +15,7 @@ use kit::guest::GuestError;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -93,7 +94,7 @@ struct Shared {
     management: Client,
     image_addons: ImageAddons,
     clusters: Mutex<HashMap<String, ClusterTask>>,
-    shares: Mutex<HashMap<String, Arc<Semaphore>>>,
+    bundles: Lane,
     wake: mpsc::UnboundedSender<ObjectRef<TanzuKubernetesCluster>>,
     shutdown: CancellationToken,
 }
@@ -115,8 +116,8 @@ impl Engine {
         wake: mpsc::UnboundedSender<ObjectRef<TanzuKubernetesCluster>>,
         shutdown: CancellationToken,
     ) -> Self {
-        let (clusters, shares) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { management, image_addons, clusters, shares, wake, shutdown }))
+        let (clusters, bundles) = (Mutex::default(), Lane::per_share(SHARE));
+        Self(Arc::new(Shared { management, image_addons, clusters, bundles, wake, shutdown }))
     }
 
     /// Sets the add-ons that a cluster should have, and replaces any earlier choice.
@@ -138,7 +139,6 @@ impl Engine {
         let cluster = Cluster {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            share: self.share(namespace),
             shared: Arc::clone(&self.0),
             reports: Arc::clone(&reports),
         };
@@ -154,12 +154,6 @@ impl Engine {
     /// Returns the last reports about a cluster, or `None` before the cluster's first round.
     pub fn reports(&self, key: &str) -> Option<GuestReports> {
         self.0.clusters.lock().get(key)?.reports.lock().clone()
-    }
-
-    fn share(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut shares = self.0.shares.lock();
-        shares.retain(|_, share| Arc::strong_count(share) > 1);
-        Arc::clone(shares.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(SHARE))))
     }
 }
 
@@ -178,7 +172,6 @@ struct Round {
 struct Cluster {
     namespace: String,
     name: String,
-    share: Arc<Semaphore>,
     shared: Arc<Shared>,
     reports: Reports,
 }
@@ -276,9 +269,7 @@ impl Cluster {
         }
         if session.deployment(addon.slot()).wants_bundle(&addon.source, values) {
             // Bundles need memory while they are applied, so limit how many clusters in a namespace apply bundles at a time.
-            let Ok(_permit) = self.share.acquire().await else {
-                return Ok(AddonState::Pending(String::new()));
-            };
+            let _turn = self.shared.bundles.enter(&self.namespace).await;
             let failed = |reason: String| Ok(AddonState::Failed(format!("{}: {reason}", addon.origin())));
             let mut bundle = match self.load(addon).await {
                 Ok(bundle) => bundle,

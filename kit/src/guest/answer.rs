@@ -18,8 +18,8 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
 use super::error::{GuestError, Refusal};
-use super::intake::{Held, Share};
 use crate::bounded::{Exceeded, Limits, compute};
+use crate::share::responses::{Held, ResponseLimits};
 
 /// Responses up to this size in bytes are decoded on the current thread, which costs less than moving them to another thread.
 const SMALL: usize = 32 << 10;
@@ -30,9 +30,12 @@ const LONGEST_WORD: usize = 512;
 /// The maximum size of a label or annotation value in bytes. Longer values aren't kept.
 const LONGEST_MARK: usize = 16 << 10;
 
-/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `share` while the returned [`Held`]
-/// lives.
-pub(super) async fn collect<B>(body: B, most: usize, share: &Share) -> Result<(Vec<u8>, Held), GuestError>
+/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `limits` while the returned [`Held`] lives.
+pub(super) async fn collect<B>(
+    body: B,
+    most: usize,
+    limits: &ResponseLimits,
+) -> Result<(Vec<u8>, Held), GuestError>
 where
     B: Body<Data = Bytes>,
     B::Error: Error + 'static,
@@ -45,7 +48,7 @@ where
         if bytes.len() + data.len() > most {
             return Err(Refusal::too_large(most).into());
         }
-        share.take(data.len(), &mut held).await?;
+        limits.take(data.len(), &mut held).await;
         bytes.reserve_exact(data.len());
         bytes.extend_from_slice(&data);
     }

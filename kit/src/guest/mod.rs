@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`kubeconfig`] | parses certificates, key and token in the tenant's Secret, and ignores commands, paths and the server |
 //! | [`client`](crate::client) | the connection, with small windows, short headers and no compression |
-//! | [`intake`] | limits response bytes in memory: per guest, per namespace and in total |
+//! | [`responses`](crate::share::responses) | limits response bytes in memory: per guest, per namespace and in total |
 //! | [`answer`] | decodes responses into types that keep the required fields and skip the rest |
 //! | [`discovery`] | the kinds that a guest serves |
 //! | [`PodPort`] | sends requests to programs in Pods, such as each of several API servers |
@@ -18,7 +18,6 @@ pub mod answer;
 pub mod discovery;
 pub mod error;
 mod few;
-pub mod intake;
 pub mod kubeconfig;
 mod pace;
 mod pod_port;
@@ -38,10 +37,11 @@ use tokio::time::timeout;
 pub use answer::{Keys, Marks, Metadata};
 pub use error::{GuestError, Refusal, bounded};
 pub use few::Few;
-use intake::{Held, Share};
 pub use kubeconfig::{KEY, server};
 use pace::Pace;
 pub use pod_port::PodPort;
+
+use crate::share::responses::{Held, ResponseLimits};
 
 /// The maximum size of a response in bytes. A watch that sends more is restarted.
 const MAX_ANSWER: usize = 8 << 20;
@@ -57,7 +57,7 @@ pub struct Guest {
     /// `None` if the guest was created from an existing client.
     config: Option<Arc<Config>>,
     namespace: String,
-    share: Share,
+    limits: ResponseLimits,
     deadline: Duration,
     pace: Arc<Mutex<Pace>>,
 }
@@ -85,8 +85,8 @@ impl Guest {
 
     /// Same as [`Self::connect`], with an existing client. Such a guest can't reach Pods ([`Guest::read_lines_of_pod`]).
     pub fn with_client(client: Client, namespace: &str, cluster: &str, deadline: Duration) -> Self {
-        let (share, pace) = (Share::of(namespace, cluster), Arc::default());
-        Self { client, config: None, namespace: namespace.to_owned(), share, deadline, pace }
+        let (limits, pace) = (ResponseLimits::of(namespace, cluster), Arc::default());
+        Self { client, config: None, namespace: namespace.to_owned(), limits, deadline, pace }
     }
 
     /// Sends a request and decodes the response, which is limited to `most` bytes.
@@ -134,7 +134,7 @@ impl Guest {
 
     async fn answer(&self, request: MadeRequest, most: usize) -> Result<(Vec<u8>, Held), GuestError> {
         let body = self.open(request).await?;
-        answer::collect(body, most, &self.share).await
+        answer::collect(body, most, &self.limits).await
     }
 
     /// Sends a request and returns the response body, or the error in the response.
@@ -146,7 +146,7 @@ impl Guest {
             return Ok(body);
         }
         let code = head.status.as_u16();
-        let read = answer::collect(body, MAX_REFUSAL, &self.share).await;
+        let read = answer::collect(body, MAX_REFUSAL, &self.limits).await;
         let refusal = match read {
             Ok((bytes, _held)) => Refusal::read(code, &bytes),
             Err(_) => Refusal::read(code, &[]),

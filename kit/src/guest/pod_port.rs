@@ -80,7 +80,7 @@ impl Guest {
             if answer.status() != StatusCode::OK {
                 return Err(refusal(answer).await);
             }
-            let (bytes, _held) = answer::collect(answer.into_body(), most, &self.share).await?;
+            let (bytes, _held) = answer::collect(answer.into_body(), most, &self.limits).await?;
             Ok(super::lines(&bytes, begins))
         })
         .await

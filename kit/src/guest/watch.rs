@@ -15,8 +15,8 @@ use super::Guest;
 use super::answer::{self, Keys, Metadata, MetadataOnly};
 use super::error::{GuestError, Refusal};
 use super::few::Few;
-use super::intake::Held;
 use crate::retry::jitter;
+use crate::share::responses::Held;
 
 /// The maximum number of objects that are read from a list.
 pub const MAX_OBJECTS: usize = 500;
@@ -260,8 +260,8 @@ impl Lines<'_> {
             if self.rest.len() + data.len() > MAX_EVENT {
                 return Err(Refusal::too_large(MAX_EVENT).into());
             }
-            let taken = self.guest.share.take(data.len(), &mut self.held);
-            timeout(self.guest.deadline, taken).await.map_err(late)??;
+            let taken = self.guest.limits.take(data.len(), &mut self.held);
+            timeout(self.guest.deadline, taken).await.map_err(late)?;
             self.rest.extend_from_slice(&data);
             let wait = self.guest.pace.lock().count(data.len());
             if let Some(wait) = wait {

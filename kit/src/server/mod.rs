@@ -1,14 +1,13 @@
 //! The HTTP server that all ports of a program use, with limits on connections, handshakes, headers, streams and time.
 //!
 //! Any client that reaches a port can open connections and send arbitrary data. So connections are limited and shared between
-//! addresses, slow or silent clients are disconnected, and one address can't keep out the others ([`shares`]). Clients that
+//! addresses, slow or silent clients are disconnected, and one address can't keep out the others ([`addresses`](crate::share::addresses)). Clients that
 //! proved their identity ([`callers`]) have reserved connection slots. Handlers limit the size of the bodies that they read.
 
 mod activity;
 pub(crate) mod callers;
 pub(crate) mod peer;
 mod place;
-pub mod shares;
 pub(crate) mod tls;
 
 use std::convert::Infallible;

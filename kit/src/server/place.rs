@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::callers::Callers;
-use crate::server::shares::{Full, Share, Shares};
+use crate::share::addresses::{Full, Share, Shares};
 
 /// A server's limits.
 #[derive(Clone, Copy, Debug)]

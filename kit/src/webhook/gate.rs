@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::server::peer::Peer;
-use crate::server::shares::{Share, Shares};
+use crate::share::addresses::{Share, Shares};
 
 /// The maximum review size in bytes. A review contains the object twice, before and after the
 /// change. The API server accepts 3 MiB per object, and stores less.

@@ -9,18 +9,19 @@ pub mod address;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
 use address::AddressMap;
+use bounds::Lane;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The maximum number of concurrent connection attempts in total.
@@ -86,8 +87,7 @@ pub struct Prober<K> {
     probes: Mutex<HashMap<K, Probe>>,
     maps: Vec<AddressMap>,
     connect: Connect,
-    gate: Arc<Semaphore>,
-    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+    lane: Lane,
     changed: mpsc::UnboundedSender<K>,
 }
 
@@ -105,20 +105,8 @@ impl<K: Probed> Prober<K> {
 
     fn with(maps: Vec<AddressMap>, connect: Connect) -> (Self, mpsc::UnboundedReceiver<K>) {
         let (changed, receiver) = mpsc::unbounded_channel();
-        let gate = Arc::new(Semaphore::new(AT_ONCE));
-        (Self { probes: Mutex::default(), maps, connect, gate, shares: Mutex::default(), changed }, receiver)
-    }
-
-    /// Returns the semaphore that all probes in a namespace share. The semaphore is dropped with the last of these probes.
-    fn share(&self, namespace: &str) -> Arc<Semaphore> {
-        let mut shares = self.shares.lock();
-        if let Some(share) = shares.get(namespace).and_then(Weak::upgrade) {
-            return share;
-        }
-        shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(SHARE));
-        shares.insert(namespace.to_owned(), Arc::downgrade(&share));
-        share
+        let lane = Lane::new(AT_ONCE, SHARE);
+        (Self { probes: Mutex::default(), maps, connect, lane, changed }, receiver)
     }
 
     /// Starts or changes the object's probe, or stops it if `target` is `None`.
@@ -138,8 +126,7 @@ impl<K: Probed> Prober<K> {
             target,
             connect: self.connect,
             result: Arc::clone(&result),
-            share: self.share(object.namespace()),
-            gate: Arc::clone(&self.gate),
+            lane: self.lane.clone(),
         };
         let watch = watch(watched, self.changed.clone(), object.clone());
         let task = AbortOnDropHandle::new(tokio::spawn(watch));
@@ -160,17 +147,15 @@ struct Watched {
     target: Target,
     connect: Connect,
     result: Arc<Mutex<ProbeResult>>,
-    share: Arc<Semaphore>,
-    gate: Arc<Semaphore>,
+    lane: Lane,
 }
 
-async fn watch<K: Clone>(watched: Watched, changed: mpsc::UnboundedSender<K>, object: K) {
-    let Watched { dial, target, connect, result, share, gate } = watched;
+async fn watch<K: Probed>(watched: Watched, changed: mpsc::UnboundedSender<K>, object: K) {
+    let Watched { dial, target, connect, result, lane } = watched;
     let mut failures = 0;
     loop {
         let answer = {
-            // Acquire the share first, so that a waiter doesn't hold a permit that other namespaces need.
-            let (Ok(_own), Ok(_permit)) = (share.acquire().await, gate.acquire().await) else { return };
+            let _turn = lane.enter(object.namespace()).await;
             attempt(connect(dial), target.timeout).await
         };
         failures = if answer.is_ok() { 0 } else { failures + 1 };
@@ -242,6 +227,7 @@ fn judged(
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::testing::wait::until;
@@ -288,10 +274,16 @@ mod tests {
         }
     }
 
+    /// The number of connections to addresses that don't respond.
+    static SILENT: AtomicUsize = AtomicUsize::new(0);
+
     /// Addresses in 10.9.0.0/16 don't respond. Others accept connections at once.
     fn connect_or_not(address: SocketAddr) -> BoxFuture<'static, io::Result<()>> {
         match address.ip() {
-            IpAddr::V4(ip) if ip.octets()[1] == 9 => futures::future::pending().boxed(),
+            IpAddr::V4(ip) if ip.octets()[1] == 9 => {
+                SILENT.fetch_add(1, Ordering::Relaxed);
+                futures::future::pending().boxed()
+            }
             _ => futures::future::ready(Ok(())).boxed(),
         }
     }
@@ -303,14 +295,13 @@ mod tests {
         for number in 0..200 {
             prober.set_target(&Object("team-b", number), Some(at(9, number)));
         }
-        let begun = || prober.gate.available_permits() <= AT_ONCE - SHARE;
-        until("team-b's connections are being opened", begun).await;
-        assert_eq!(prober.gate.available_permits(), AT_ONCE - SHARE, "they are not more than its share");
+        until("team-b's connections are being opened", || SILENT.load(Ordering::Relaxed) >= SHARE).await;
         let (victim, target) = (Object("team-a", 1), at(1, 1));
         prober.set_target(&victim, Some(target));
         let woken = async { while changed.recv().await.as_ref() != Some(&victim) {} };
         tokio::time::timeout(Duration::from_secs(5), woken).await.expect("others are not held up");
         assert_eq!(prober.result(&victim, Some(&target)), ProbeResult::Answers);
+        assert_eq!(SILENT.load(Ordering::Relaxed), SHARE, "team-b has not more than its share");
     }
 
     impl Probed for &'static str {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bounds::Places;
+use bounds::{Granted, Places};
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
@@ -55,9 +55,9 @@ impl<K: Resource<DynamicType = ()>> Slots<K> {
         let mut state = self.0.state.lock();
         let State { places, waiting, granted } = &mut *state;
         let share = share(object);
-        if !granted.remove(object) && (waiting.contains(object) || !places.take(share)) {
+        if !granted.remove(object) && (waiting.contains(object) || !places.take(share, 1)) {
             if waiting.insert(object.clone()) {
-                places.wait(share, object.clone());
+                places.wait(share, 1, object.clone());
             }
             return None;
         }
@@ -74,8 +74,8 @@ impl<K: Resource<DynamicType = ()>> Slots<K> {
     fn leave(&self, share: &str) {
         let mut state = self.0.state.lock();
         let State { places, waiting, granted } = &mut *state;
-        places.leave(share);
-        while let Some((_, next)) = places.take_next() {
+        places.leave(share, 1);
+        while let Some(Granted { waiter: next, .. }) = places.take_next() {
             waiting.remove(&next);
             granted.insert(next.clone());
             // Fails only if the receiver is gone, because the program shuts down.
