@@ -24,9 +24,9 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-use tokio::sync::mpsc;
 
-use crate::addons::engine::{Engine, ImageAddons};
+use crate::addons::controller::{self as guest_controller, ImageAddons};
+use crate::addons::guests::Guests;
 use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
 use crate::release::cache::ReleaseCache;
@@ -113,9 +113,8 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let kinds = kinds(&started);
     let bundles = bundles(&started);
     let namespaces = NamespaceCaches::start(&started, flags.supervisor_endpoint);
-    let (wake, woken) = mpsc::unbounded_channel();
-    let addons = Engine::new(started.client.clone(), flags.image_addons, wake, started.shutdown.clone());
-    let forgetting = addons.clone();
+    let (guests, needs_round, has_report) = Guests::new(started.shutdown.clone());
+    let forgetting = guests.clone();
     clusters.listen(move |change| {
         if let (Some(old), None) = (&change.old, &change.new) {
             forgetting.forget(&key(old.namespace().as_deref(), &old.name_any()));
@@ -133,9 +132,9 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         vm_images: images.clone(),
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),
         namespaces: namespaces.clone(),
-        addons,
+        guests: guests.clone(),
     });
-    let reports = stream::unfold(woken, |mut woken| async move { Some((woken.recv().await?, woken)) });
+    let reports = stream::unfold(has_report, |mut woken| async move { Some((woken.recv().await?, woken)) });
     let of_clusters = controller(&started, &clusters, &kinds, &releases, &os_images);
     let of_clusters = of_namespaces(of_clusters, &clusters, &namespaces)
         .reads(&images)
@@ -143,7 +142,8 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         .wakes_on(reports)
         .run(ctx, cluster::reconcile);
     let of_releases = release::controller::run(&started, &images, &os_images, &releases, &release_cache);
-    tokio::join!(of_clusters, of_releases);
+    let of_guests = guest_controller::run(&started, &clusters, flags.image_addons, guests, needs_round);
+    tokio::join!(of_clusters, of_guests, of_releases);
     Ok(())
 }
 

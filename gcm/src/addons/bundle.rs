@@ -127,8 +127,16 @@ pub struct Bundle {
     /// The files, in the order in which they are applied. If the list is empty, the built-in bundle with the add-on's name is
     /// used.
     pub files: Vec<BundleFile>,
-    /// The name of the Secret that contains further files.
-    pub secret: Option<String>,
+    /// The Secret that contains further files.
+    pub secret: Option<BundleSecret>,
+}
+
+/// A Secret with bundle files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BundleSecret {
+    pub name: String,
+    /// The resourceVersion of the Secret whose files were read.
+    pub version: Option<String>,
 }
 
 #[cfg(test)]

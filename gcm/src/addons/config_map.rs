@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bounds::{Confidential, printable};
 use k8s_openapi::api::core::v1::Secret;
 
-use super::bundle::{Bundle, BundleFile, MAX_BYTES, Mode};
+use super::bundle::{Bundle, BundleFile, BundleSecret, MAX_BYTES, Mode};
 use super::render::TEMPLATE;
 
 /// The type of a Secret that contains bundle files. gcm doesn't read Secrets of other types.
@@ -44,7 +44,10 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
                 let names = word.split(',').map(str::trim).filter(|name| !name.is_empty());
                 bundle.after = names.take(MAX_AFTER).map(str::to_owned).collect();
             }
-            "secret" => bundle.secret = Some(word.to_owned()).filter(|name| !name.is_empty()),
+            "secret" => {
+                let secret = BundleSecret { name: word.to_owned(), version: None };
+                bundle.secret = Some(secret).filter(|secret| !secret.name.is_empty());
+            }
             key if is_manifests(key) => {
                 let text = Confidential::new(text.clone());
                 bundle.files.push(BundleFile { name: key.to_owned(), text, secret: false });
@@ -81,6 +84,7 @@ pub fn add_secret(bundle: &mut Bundle, name: &str, secret: Secret) -> Result<(),
             "Secret {name} is not of type {SECRET_TYPE}. Only Secrets of that type are read"
         ));
     }
+    bundle.secret = Some(BundleSecret { name: name.to_owned(), version: secret.metadata.resource_version });
     for (key, bytes) in secret.data.unwrap_or_default() {
         if !is_manifests(&key) {
             return Err(format!("Secret {name}: key {key} does not end in .yaml or .yaml{TEMPLATE}"));
@@ -114,7 +118,10 @@ mod tests {
         ]))
         .unwrap();
         assert_eq!((bundle.version.as_deref(), bundle.mode), (Some("v3.30.0"), Mode::ApplyOnce));
-        assert_eq!((bundle.after.len(), bundle.secret.as_deref()), (2, Some("keys")));
+        assert_eq!(
+            (bundle.after.len(), bundle.secret.as_ref().map(|secret| secret.name.as_str())),
+            (2, Some("keys"))
+        );
         let files: Vec<_> = bundle.files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(files, ["a.yml", "b.yaml.jinja"]);
         assert!(read(&data(&[("mode", "always")])).is_err_and(|error| error.contains("ApplyOnce")));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kit::guest::{GuestError, Refusal, bounded};
 
 use super::apply_set;
-use super::bundle::{Bundle, Mode};
+use super::bundle::{Bundle, BundleSecret, Mode};
 use super::choice::Source;
 use super::drift::{Change, Written};
 use super::guest::{Guest, Membership, ServedKind, Sighting};
@@ -38,6 +38,9 @@ pub struct Deployment {
     /// The names of the add-ons that must work before this add-on is applied.
     pub after: Vec<String>,
     pub mode: Mode,
+    /// The Secret that the bundle was read from. If it changes, the bundle must be read again. `None` for a bundle that isn't
+    /// applied again.
+    pub secret: Option<BundleSecret>,
     /// The token Secrets that the bundle's objects refer to.
     pub required_tokens: BTreeSet<GuestSecret>,
     values: Values,
@@ -132,6 +135,7 @@ impl Deployment {
         self.version.clone_from(&intent.bundle.version);
         self.after.clone_from(&intent.bundle.after);
         self.mode = intent.bundle.mode;
+        self.secret = intent.bundle.secret.clone().filter(|_| is_kept);
         if is_same {
             return self.repair(guest, intent).await;
         }

@@ -30,7 +30,9 @@ pub struct Session {
     guest: Guest,
     deployments: HashMap<String, Deployment>,
     watches: HashMap<(ObjectKey, Vec<String>), AbortOnDropHandle<()>>,
-    sightings: (mpsc::Sender<Sighting>, mpsc::Receiver<Sighting>),
+    sightings: mpsc::Sender<Sighting>,
+    /// The task that receives the watch events.
+    pub listener: Option<AbortOnDropHandle<()>>,
     /// The kube-proxy image that was set for new nodes.
     kube_proxy: Option<String>,
     surveyed: Option<Surveyed>,
@@ -45,17 +47,20 @@ struct Surveyed {
 }
 
 impl Session {
-    /// Returns a session that doesn't know the state of any add-on yet.
-    pub fn new(guest: Guest, server: &str) -> Self {
-        Self {
+    /// Returns a session that doesn't know the state of any add-on yet, and its watch events.
+    pub fn new(guest: Guest, server: &str) -> (Self, mpsc::Receiver<Sighting>) {
+        let (sightings, received) = mpsc::channel(BACKLOG);
+        let session = Self {
             server: server.to_owned(),
             guest,
             deployments: HashMap::new(),
             watches: HashMap::new(),
-            sightings: mpsc::channel(BACKLOG),
+            sightings,
+            listener: None,
             kube_proxy: None,
             surveyed: None,
-        }
+        };
+        (session, received)
     }
 
     /// Returns the state of the add-on in this slot.
@@ -128,23 +133,14 @@ impl Session {
         deployment.health(&self.guest).await
     }
 
-    /// Records all pending watch events. Returns true if one of them requires a round.
-    pub fn notice(&mut self) -> bool {
-        let mut any = false;
-        while let Ok(sighting) = self.sightings.1.try_recv() {
-            any |= take_note(&mut self.deployments, &sighting);
+    /// Records a watch event. Returns true if it requires a round.
+    pub fn note(&mut self, sighting: &Sighting) -> bool {
+        // Notify every deployment, because an object can belong to two of them.
+        let mut noticed = false;
+        for deployment in self.deployments.values_mut() {
+            noticed |= deployment.notice(sighting);
         }
-        any
-    }
-
-    /// Resolves when a watch event requires a round.
-    pub async fn noticed(&mut self) {
-        // The channel stays open, because the session holds a sender.
-        while let Some(sighting) = self.sightings.1.recv().await {
-            if take_note(&mut self.deployments, &sighting) {
-                return;
-            }
-        }
+        noticed
     }
 
     /// Watches the kinds of all objects in add-ons with mode Reconcile, and stops all other watches.
@@ -162,17 +158,8 @@ impl Session {
         }
         self.watches.retain(|key, task| wanted.contains(key) && !task.is_finished());
         for (key, served) in missing {
-            let task = tokio::spawn(self.guest.watch(&served, &sets, self.sightings.0.clone()));
+            let task = tokio::spawn(self.guest.watch(&served, &sets, self.sightings.clone()));
             self.watches.insert(key, AbortOnDropHandle::new(task));
         }
     }
-}
-
-fn take_note(deployments: &mut HashMap<String, Deployment>, sighting: &Sighting) -> bool {
-    // Notify every deployment, because an object can belong to two of them.
-    let mut noticed = false;
-    for deployment in deployments.values_mut() {
-        noticed |= deployment.notice(sighting);
-    }
-    noticed
 }

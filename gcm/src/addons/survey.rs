@@ -1,6 +1,6 @@
 //! Surveys a workload cluster for the programs that its storage classes and accounts need.
 //!
-//! A class without a driver or a token without a program is useless, so conditions report both. Each engine round can include a
+//! A class without a driver or a token without a program is useless, so conditions report both. Each round can include a
 //! survey. A survey reads one CSIDriver, and lists objects until one of them proves that a program runs.
 
 use std::collections::BTreeSet;

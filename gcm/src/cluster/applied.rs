@@ -7,7 +7,7 @@ use api::capw::WCPCluster;
 use kube::ResourceExt;
 
 use super::facts::Facts;
-use crate::addons::engine::GuestReports;
+use crate::addons::guests::GuestReports;
 
 /// The objects that a reconcile has applied, as the API server returned them. After an error, contains only the objects applied
 /// before it.
@@ -22,7 +22,7 @@ pub struct Applied {
     pub guest: Option<RequestedGuest>,
 }
 
-/// The reports about a workload cluster whose add-ons were requested, or `None` until the engine has read the workload cluster.
+/// The reports about a workload cluster whose add-ons were requested, or `None` before its first round.
 #[derive(Clone, Debug)]
 pub struct RequestedGuest(pub Option<GuestReports>);
 

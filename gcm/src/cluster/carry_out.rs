@@ -79,9 +79,9 @@ async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context
     apply_all(&checks, &kinds.checks, ctx).await?;
     apply_all(&accounts, &kinds.accounts, ctx).await?;
     if let Some(addons) = addons {
-        ctx.addons.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
+        ctx.guests.want(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), addons);
         let key = key(cluster.namespace().as_deref(), &cluster.name_any());
-        done.guest = Some(RequestedGuest(ctx.addons.reports(&key)));
+        done.guest = Some(RequestedGuest(ctx.guests.reports(&key)));
     }
     remove_obsolete(obsolete, facts, ctx).await
 }

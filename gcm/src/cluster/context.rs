@@ -22,7 +22,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
 use super::flags::health::HealthFlags;
-use crate::addons::engine::Engine;
+use crate::addons::guests::Guests;
 use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::NamespaceCaches;
@@ -92,8 +92,8 @@ pub struct Context {
     pub bundles: Index<PartialObjectMeta<ConfigMap>>,
     /// The caches of the objects from which clusters get the settings of their namespace.
     pub namespaces: NamespaceCaches,
-    /// The engine that applies add-ons in workload clusters.
-    pub addons: Engine,
+    /// The workload clusters' desired add-ons and their reports.
+    pub guests: Guests,
 }
 
 /// The caches of the kinds that make up a cluster.

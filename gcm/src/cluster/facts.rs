@@ -55,11 +55,11 @@ pub struct Facts {
     pub wcp_machines: Vec<Arc<WCPMachine>>,
     /// The add-on bundles in the cluster's namespace.
     pub bundles: Vec<Arc<PartialObjectMeta<ConfigMap>>>,
-    /// The add-on state. `None` until the engine has read the workload cluster.
+    /// The add-on state. `None` before the first round.
     pub addons: Option<Arc<Vec<AddonReport>>>,
     /// The settings that the namespace provides to its clusters.
     pub namespace: NamespaceFacts,
-    /// The state of the namespace's objects in the workload cluster, or `None` until the engine has read the workload cluster.
+    /// The state of the namespace's objects in the workload cluster, or `None` before the first round.
     pub synced: Option<Arc<Vec<AddonReport>>>,
     /// The last survey of the workload cluster. `None` before the first one.
     pub survey: Option<Arc<GuestSurvey>>,

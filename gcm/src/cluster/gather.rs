@@ -23,7 +23,7 @@ pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, Stale
     let cluster = kinds.clusters.cache.current(namespace, &name)?;
     // If a Cluster with this name belongs to another owner, ignore the machines: they belong to that Cluster.
     let others = cluster.as_deref().is_some_and(|cluster| !is_of(cluster, tkc));
-    let guest = ctx.addons.reports(&of);
+    let guest = ctx.guests.reports(&of);
     Ok(Facts {
         virtual_ip: ctx.virtual_ip.clone(),
         health: ctx.health.clone(),

@@ -50,16 +50,16 @@ use status::{StatusWithCause, milestones};
 pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Result<Next, Error> {
     let facts = gather::facts(&tkc, &ctx)?; // reads only caches
     if kit::is_moving(&*tkc) {
-        ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
+        ctx.guests.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         return Ok(Next::OnChange);
     }
     if let Some(pause) = pause::describe(&tkc, &facts) {
-        ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
+        ctx.guests.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         write_status(&tkc, StatusWithCause { status: pause::status(&tkc, pause), cause: None }, &ctx).await?;
         return Ok(Next::OnChange);
     }
     let (applied, outcome) = if tkc.meta().deletion_timestamp.is_some() {
-        ctx.addons.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
+        ctx.guests.forget(&key(tkc.namespace().as_deref(), &tkc.name_any()));
         (Applied::default(), delete::carry_out(&tkc, &facts, &ctx).await)
     } else {
         make(&tkc, &facts, &ctx).await

@@ -26,7 +26,7 @@ use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
 use super::spec::ValidatedCluster;
 use super::upgrade::{self, Gate, Target};
-use crate::addons::engine::WantedAddons;
+use crate::addons::guests::WantedAddons;
 use crate::release::virtual_ip::choose_holder;
 use crate::release::{KubernetesRelease, ReleaseImage};
 

@@ -10,8 +10,8 @@
 //! | [`mod@authentication`] | the token issuers that API servers accept |
 //! | [`wanted`] | desired objects, and problems that prevent other objects |
 //!
-//! All code is pure, except for the watches. The [`engine`](crate::addons::engine) applies each object set as its own ApplySet,
-//! and `cluster/guest/synced.rs` converts the engine's reports to conditions.
+//! All code is pure, except for the watches. The [guest controller](crate::addons::controller) applies each object set as its own ApplySet,
+//! and `cluster/guest/synced.rs` converts its reports to conditions.
 
 pub mod authentication;
 pub mod namespace;
@@ -80,7 +80,7 @@ pub fn supervisor(facts: &NamespaceFacts) -> Option<WantedObjects> {
     facts.supervisor.as_ref().map(supervisor::wanted)
 }
 
-/// Returns all sets that come from the namespace and the management cluster, for the engine.
+/// Returns all sets that come from the namespace and the management cluster, for the guest.
 pub fn sets(
     tkc: &TanzuKubernetesCluster,
     facts: &NamespaceFacts,
@@ -94,7 +94,7 @@ pub fn sets(
     sets
 }
 
-/// Returns the objects as a set that the engine applies in the slot `name`.
+/// Returns a set for the guest.
 pub fn set(name: &str, wanted: WantedObjects) -> ChosenAddon {
     let source = Source::Generated(Arc::new(wanted.objects));
     ChosenAddon { name: name.to_owned(), type_: None, source }

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use crate::addons::bundle::AddonType;
 use crate::addons::choice::{ChosenAddon, Offer, bundled_classes, choose, left_in_image};
-use crate::addons::engine::WantedAddons;
+use crate::addons::guests::WantedAddons;
 use crate::addons::kubeadm::{DnsNodes, KubeadmAddons};
 use crate::addons::render::Values;
 use crate::addons::survey::{GuestSecret, SurveyPlan};

@@ -82,7 +82,7 @@ fn condition(
     let syncing = |why: &str| Condition::is_unknown(kind.type_, kind.syncing, bounded(why)).into();
     let report = |reports: &[AddonReport]| reports.iter().find(|report| report.name == kind.slot).cloned();
     let Some(AddonReport { version, state, .. }) = facts.synced.as_ref().and_then(|all| report(all)) else {
-        // The engine hasn't read the workload cluster since gcm started, so keep the last condition.
+        // The workload cluster had no round since gcm started, so keep the last condition.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, kind.type_));
         return match before {
             Some(before) => before.clone().into(),

@@ -179,7 +179,7 @@ pub fn all_nodes_ready(nodes: &[Node<'_>]) -> bool {
 
 fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let Some(reports) = &facts.addons else {
-        // The engine hasn't read the workload cluster since gcm started, so keep the last condition.
+        // The workload cluster had no round since gcm started, so keep the last condition.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, words::ADDONS_READY));
         if let Some(before) = before {
             return before.clone().into();

@@ -60,7 +60,7 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
     StatusWithCause { status, cause: ready.cause }
 }
 
-/// Returns the add-on status. Keeps the old status until the engine has read the workload cluster.
+/// Returns the add-on status. Keeps the old status until the first round in the workload cluster.
 fn addons(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> Vec<AddonStatus> {
     let Some(reports) = &facts.addons else { return old.addons.clone() };
     let serves = conditions::all_nodes_ready(&Node::all(facts));
