@@ -51,12 +51,8 @@ pub enum Deletion {
     Blocked(Error),
 }
 
-/// Removes the VirtualMachine's finalizer once its VM is gone.
-pub fn delete<'a>(vm: &'a Arc<VirtualMachine>, ctx: &'a Context) -> BoxFuture<'a, Result<Deletion, Error>> {
-    delete_now(vm, ctx).boxed()
-}
-
-async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion, Error> {
+/// Removes the object's finalizer once its VM is gone.
+pub async fn delete(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion, Error> {
     let ours = vm.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
     let uid = vm.uid().unwrap_or_default();
     // The removal of the VM enqueues its VirtualMachine even after the finalizer was removed, and even if the cache doesn't
@@ -94,29 +90,24 @@ async fn delete_now(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Deletion,
 /// Destroys the VM if its VirtualMachine was deleted while the finalizer was being added. Otherwise returns the result
 /// unchanged.
 ///
-/// The API server drops an object even if a finalizer is added between its check for finalizers and the deletion. Then only
-/// this reconcile knows the VM. If the VirtualMachine already had the finalizer, someone removed it on purpose, for example to
-/// move the VirtualMachine to another cluster.
-pub fn end_if_object_went<'a>(
+/// The API server drops an object despite a finalizer that was added between its check and the deletion. Then only this
+/// reconcile knows the VM. If the object already had the finalizer, someone removed it on purpose, for example to move the
+/// object to another cluster.
+pub async fn end_if_object_went(
     settled: Result<Next, Error>,
-    cached: &'a VirtualMachine,
-    vm: &'a VirtualMachine,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Next, Error>> {
-    async move {
-        let marked = cached.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
-        match settled {
-            Err(Error::Api(error)) if is_gone(&error) && !marked => {
-                confirm_unowned(vm, ctx).await?;
-                tracing::warn!(
-                    "the object was deleted while its finalizer was being added; destroying its VM"
-                );
-                end_unowned(vm, ctx).await
-            }
-            other => other,
+    cached: &VirtualMachine,
+    vm: &VirtualMachine,
+    ctx: &Context,
+) -> Result<Next, Error> {
+    let marked = cached.finalizers().iter().any(|there| there == finalizer::VIRTUAL_MACHINE);
+    match settled {
+        Err(Error::Api(error)) if is_gone(&error) && !marked => {
+            confirm_unowned(vm, ctx).await?;
+            tracing::warn!("the object was deleted while its finalizer was being added; destroying its VM");
+            end_unowned(vm, ctx).await
         }
+        other => other,
     }
-    .boxed()
 }
 
 /// Checks that the API server doesn't have a VirtualMachine with this name and the same UID or instance UUID.

@@ -37,8 +37,6 @@ use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
 use bounds::Turn;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use kit::Next;
 use vsphere::with_bound_changes;
 
@@ -72,20 +70,21 @@ async fn reconcile_bound(cached: Arc<VirtualMachine>, ctx: Arc<Context>) -> Resu
         return Ok(Next::OnChange);
     }
     if pause::paused(&*cached) {
-        return report_paused(&cached, &ctx).await;
+        return Box::pin(report_paused(&cached, &ctx)).await;
     }
     if cached.metadata.deletion_timestamp.is_some() {
-        return reconcile_deletion(&cached, &ctx).await;
+        return Box::pin(reconcile_deletion(&cached, &ctx)).await;
     }
-    let (slot, waited) = wait_for_slot(&cached, &ctx).await?;
-    let (vm, identity) = prepare_or_report(&cached, &ctx).await?;
+    let (slot, waited) = Box::pin(wait_for_slot(&cached, &ctx)).await?;
+    let (vm, identity) = Box::pin(prepare_or_report(&cached, &ctx)).await?;
     let settled = settle(&cached, Arc::clone(&vm), identity, (slot, waited), &ctx).await;
-    delete::end_if_object_went(settled, &cached, &vm, &ctx).await
+    Box::pin(delete::end_if_object_went(settled, &cached, &vm, &ctx)).await
 }
 
 /// Reconciles a VirtualMachine that is being deleted.
 async fn reconcile_deletion(vm: &Arc<VirtualMachine>, ctx: &Context) -> Result<Next, Error> {
-    let deletion = report_slow_deletion(delete::delete(vm, ctx).boxed(), vm, ctx).await?;
+    let mut deletion = Box::pin(delete::delete(vm, ctx));
+    let deletion = report_slow_deletion(&mut deletion, vm, ctx).await?;
     report_deletion(vm, deletion, ctx).await
 }
 
@@ -98,125 +97,101 @@ async fn settle(
     (slot, waited): (Option<Turn>, bool),
     ctx: &Context,
 ) -> Result<Next, Error> {
-    let mut facts = observe::observe(&vm, identity, ctx).await?;
-    make_requests(&vm, &requests::requests(&vm, &facts), ctx).await?;
+    let mut facts = Box::pin(observe::observe(&vm, identity, ctx)).await?;
+    Box::pin(make_requests(&vm, requests::requests(&vm, &facts), ctx)).await?;
     let plan = plan::plan(&vm, &facts).map_err(Error::from);
-    let plan = confirm_plan(plan, cached, &vm, ctx).await;
-    let mut attempt = attempt(plan, slot, &vm, &mut facts, ctx).await?;
+    let plan = Box::pin(confirm_plan(plan, cached, &vm, ctx)).await;
+    let mut attempt = Box::pin(attempt(plan, slot, &vm, &mut facts, ctx)).await?;
     attempt.reported |= waited;
-    follow_up(&vm, &facts, &attempt, ctx).await?;
-    let vm = note_progress(vm, &facts, &attempt.result, ctx).await?;
-    refresh(&vm, &mut facts, &mut attempt, ctx).await;
-    report_attempt(&vm, &facts, attempt, ctx).await
+    Box::pin(follow_up(&vm, &facts, &attempt, ctx)).await?;
+    let vm = Box::pin(note_progress(vm, &facts, &attempt.result, ctx)).await?;
+    Box::pin(refresh(&vm, &mut facts, &mut attempt, ctx)).await;
+    Box::pin(report_attempt(&vm, &facts, attempt, ctx)).await
 }
 
-/// Waits for a creation slot. Returns the slot, and true if a status was written during the wait. VMs that already existed
-/// don't get a slot.
-fn wait_for_slot<'a>(
-    vm: &'a VirtualMachine,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<(Option<Turn>, bool), Error>> {
-    async move {
-        if existed(vm) {
-            return Ok((None, false));
-        }
-        let queued = Error::Unsettled(format!(
-            "The VM is queued: at most {CREATE_CONCURRENCY} VMs of a namespace are created at a time, and fewer while other namespaces create many"
-        ));
-        let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
-        let mut slot = ctx.create_slots.enter(namespace).boxed();
-        let (slot, reported) = report_if_slow(&mut slot, vm, None, &Outcome::Stopped(&queued), ctx).await?;
-        Ok((Some(slot), reported))
+/// Waits for a creation slot, and returns it with true if a status was written meanwhile. VMs that already existed don't get a
+/// slot.
+async fn wait_for_slot(vm: &VirtualMachine, ctx: &Context) -> Result<(Option<Turn>, bool), Error> {
+    if existed(vm) {
+        return Ok((None, false));
     }
-    .boxed()
+    let queued = Error::Unsettled(format!(
+        "The VM is queued: at most {CREATE_CONCURRENCY} VMs of a namespace are created at a time, and fewer while other namespaces create many"
+    ));
+    let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+    let mut slot = Box::pin(ctx.create_slots.enter(namespace));
+    let (slot, reported) = report_if_slow(&mut slot, vm, None, &Outcome::Stopped(&queued), ctx).await?;
+    Ok((Some(slot), reported))
 }
 
-/// Returns the VirtualMachine with its finalizer and both UUIDs, or reports why they can't be added.
-fn prepare_or_report<'a>(
-    vm: &'a Arc<VirtualMachine>,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<(Arc<VirtualMachine>, Identity), Error>> {
-    async move {
-        match prepare(vm, ctx).await {
-            Ok(prepared) => Ok(prepared),
-            Err(error) => {
-                report(vm, None, &Outcome::Stopped(&error), ctx).await?;
-                Err(error)
-            }
+/// Returns the object with its finalizer and both UUIDs, or reports why they can't be added.
+async fn prepare_or_report(
+    vm: &Arc<VirtualMachine>,
+    ctx: &Context,
+) -> Result<(Arc<VirtualMachine>, Identity), Error> {
+    match prepare(vm, ctx).await {
+        Ok(prepared) => Ok(prepared),
+        Err(error) => {
+            report(vm, None, &Outcome::Stopped(&error), ctx).await?;
+            Err(error)
         }
     }
-    .boxed()
 }
 
 /// Carries out the plan, and writes a status if that takes long.
-fn attempt<'a>(
+async fn attempt(
     plan: Result<Plan, Error>,
     slot: Option<Turn>,
-    vm: &'a VirtualMachine,
-    facts: &'a mut Facts,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Attempt, Error>> {
-    async move {
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(error) => return Ok(Attempt { result: Err(error), reported: false }),
-        };
-        facts.forget_bootstrap();
-        let mut carried_out = carry_out::carry_out(plan, slot, vm, facts, ctx);
-        let (result, reported) =
-            report_if_slow(&mut carried_out, vm, Some(facts), &Outcome::Underway(Progress::default()), ctx)
-                .await?;
-        Ok(Attempt { result, reported })
-    }
-    .boxed()
+    vm: &VirtualMachine,
+    facts: &mut Facts,
+    ctx: &Context,
+) -> Result<Attempt, Error> {
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => return Ok(Attempt { result: Err(error), reported: false }),
+    };
+    facts.forget_bootstrap();
+    let mut carried_out = Box::pin(carry_out::carry_out(plan, slot, vm, facts, ctx));
+    let (result, reported) =
+        report_if_slow(&mut carried_out, vm, Some(facts), &Outcome::Underway(Progress::default()), ctx)
+            .await?;
+    Ok(Attempt { result, reported })
 }
 
 /// Does the work that follows the plan: records which device kinds the clone check proved, deletes outdated NIC objects,
 /// and begins a promotion that is due.
-fn follow_up<'a>(
-    vm: &'a VirtualMachine,
-    facts: &'a Facts,
-    attempt: &'a Attempt,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<(), Error>> {
-    async move {
-        if let Found::Ours(vsphere_vm) = &facts.found
-            && unchecked(vsphere_vm).is_some()
-            && let Ok(vcenter) = ctx.provider.vcenter()
-        {
-            let found = proven(vsphere_vm, facts.complete_devices(vm, vsphere_vm));
-            let mut known = vcenter.proven_devices.lock();
-            *known = known.and(found);
-        }
-        if facts.has_changed_nics() && attempt.result.is_ok() {
-            delete_outdated(vm, &ctx.api, &ctx.caches).await?;
-        }
-        if let (Found::Ours(vsphere_vm), Some(promotion)) = (&facts.found, &facts.promotion)
-            && let Some(disks) = promotion.due(vm, vsphere_vm)
-            && let Ok(vcenter) = ctx.provider.vcenter()
-        {
-            begin_promotion(&ctx.promotions, vm, &vsphere_vm.moref, disks, &vcenter);
-        }
-        Ok(())
+async fn follow_up(
+    vm: &VirtualMachine,
+    facts: &Facts,
+    attempt: &Attempt,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if let Found::Ours(vsphere_vm) = &facts.found
+        && unchecked(vsphere_vm).is_some()
+        && let Ok(vcenter) = ctx.provider.vcenter()
+    {
+        let found = proven(vsphere_vm, facts.complete_devices(vm, vsphere_vm));
+        let mut known = vcenter.proven_devices.lock();
+        *known = known.and(found);
     }
-    .boxed()
+    if facts.has_changed_nics() && attempt.result.is_ok() {
+        delete_outdated(vm, &ctx.api, &ctx.caches).await?;
+    }
+    if let (Found::Ours(vsphere_vm), Some(promotion)) = (&facts.found, &facts.promotion)
+        && let Some(disks) = promotion.due(vm, vsphere_vm)
+        && let Ok(vcenter) = ctx.provider.vcenter()
+    {
+        begin_promotion(&ctx.promotions, vm, &vsphere_vm.moref, disks, &vcenter);
+    }
+    Ok(())
 }
 
 /// Reads the VM and its runtime facts again, because the inventory changes while objects are written.
-fn refresh<'a>(
-    vm: &'a VirtualMachine,
-    facts: &'a mut Facts,
-    attempt: &'a mut Attempt,
-    ctx: &'a Context,
-) -> BoxFuture<'a, ()> {
-    async move {
-        let Ok(Some(changed)) = &mut attempt.result else { return };
-        *changed = ctx.provider.latest(Arc::clone(changed));
-        if let Ok(vcenter) = ctx.provider.vcenter() {
-            facts.runtime = observe::observe_runtime(vm, changed, &vcenter, ctx).await;
-            ctx.prober
-                .set_target(&kube::runtime::reflector::ObjectRef::from_obj(vm), facts.runtime.probe_target);
-        }
+async fn refresh(vm: &VirtualMachine, facts: &mut Facts, attempt: &mut Attempt, ctx: &Context) {
+    let Ok(Some(changed)) = &mut attempt.result else { return };
+    *changed = ctx.provider.latest(Arc::clone(changed));
+    if let Ok(vcenter) = ctx.provider.vcenter() {
+        facts.runtime = Box::pin(observe::observe_runtime(vm, changed, &vcenter, ctx)).await;
+        ctx.prober.set_target(&kube::runtime::reflector::ObjectRef::from_obj(vm), facts.runtime.probe_target);
     }
-    .boxed()
 }

@@ -4,8 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
@@ -49,45 +47,38 @@ struct Places {
 }
 
 /// Reads the facts about `vm`.
-pub fn observe<'a>(
-    vm: &'a VirtualMachine,
-    identity: Identity,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Facts, Error>> {
-    async move {
-        let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
-        let now = jiff::Timestamp::now();
-        let vcenter = match ctx.provider.vcenter() {
-            Ok(vcenter) => vcenter,
-            Err(problem) => {
-                let mark = Mark::new(&namespace, &name, "");
-                return Ok(Facts::new(identity, mark, Found::Unknown(problem), now));
-            }
-        };
-        vcenter.inventory.bind_changes();
-        let mark = Mark::new(&namespace, &name, &vcenter.settings.stack);
-        let places = observe_places(vm, &vcenter, ctx);
-        let search = SearchPlaces { namespace: &places.home, own: &places.own };
-        let found = Box::pin(find(vm, identity, &mark, &search, &vcenter, &ctx.caches)).await;
-        let facts = Facts::new(identity, mark, found, now);
-        match facts.found.clone() {
-            // Most VMs exist. Boxing keeps this large future out of their reconciles.
-            Found::Absent => observe_creation(vm, facts, places, &vcenter, ctx).boxed().await,
-            Found::Ours(vsphere_vm) => {
-                let facts = observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx).boxed().await;
-                observe_changes(vm, &vsphere_vm, facts, &places.home, &vcenter, ctx).boxed().await
-            }
-            Found::Moved(vsphere_vm) => {
-                Ok(observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx).boxed().await)
-            }
-            Found::Unavailable(vsphere_vm) => {
-                let probe = probe_of_unavailable(vm, &vsphere_vm, ctx);
-                Ok(Facts { runtime: RuntimeFacts { probe, ..RuntimeFacts::default() }, ..facts })
-            }
-            Found::Unknown(_) | Found::Nowhere(_) | Found::Lost(_) | Found::Claimed(_) => Ok(facts),
+pub async fn observe(vm: &VirtualMachine, identity: Identity, ctx: &Context) -> Result<Facts, Error> {
+    let (namespace, name) = (vm.namespace().unwrap_or_default(), vm.name_any());
+    let now = jiff::Timestamp::now();
+    let vcenter = match ctx.provider.vcenter() {
+        Ok(vcenter) => vcenter,
+        Err(problem) => {
+            let mark = Mark::new(&namespace, &name, "");
+            return Ok(Facts::new(identity, mark, Found::Unknown(problem), now));
         }
+    };
+    vcenter.inventory.bind_changes();
+    let mark = Mark::new(&namespace, &name, &vcenter.settings.stack);
+    let places = observe_places(vm, &vcenter, ctx);
+    let search = SearchPlaces { namespace: &places.home, own: &places.own };
+    let found = Box::pin(find(vm, identity, &mark, &search, &vcenter, &ctx.caches)).await;
+    let facts = Facts::new(identity, mark, found, now);
+    match facts.found.clone() {
+        // Most VMs exist. Boxing keeps this large future out of their reconciles.
+        Found::Absent => Box::pin(observe_creation(vm, facts, places, &vcenter, ctx)).await,
+        Found::Ours(vsphere_vm) => {
+            let facts = Box::pin(observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx)).await;
+            Box::pin(observe_changes(vm, &vsphere_vm, facts, &places.home, &vcenter, ctx)).await
+        }
+        Found::Moved(vsphere_vm) => {
+            Ok(Box::pin(observe_existing(vm, &vsphere_vm, facts, &vcenter, ctx)).await)
+        }
+        Found::Unavailable(vsphere_vm) => {
+            let probe = probe_of_unavailable(vm, &vsphere_vm, ctx);
+            Ok(Facts { runtime: RuntimeFacts { probe, ..RuntimeFacts::default() }, ..facts })
+        }
+        Found::Unknown(_) | Found::Nowhere(_) | Found::Lost(_) | Found::Claimed(_) => Ok(facts),
     }
-    .boxed()
 }
 
 /// Returns the readiness probe's result for a VM that vCenter can't reach. The probe still dials the guest's last address.
@@ -113,38 +104,34 @@ fn observe_places(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) -> Plac
 }
 
 /// Reads the facts that change while a VM runs. They are read again after a step has changed the VM.
-pub fn observe_runtime<'a>(
-    vm: &'a VirtualMachine,
-    vsphere_vm: &'a Vm,
-    vcenter: &'a VCenter,
-    ctx: &'a Context,
-) -> BoxFuture<'a, RuntimeFacts> {
-    async move {
-        let assigned = assigned_addresses(vm, vcenter, &ctx.caches);
-        let reported = endpoint_addresses(vsphere_vm, &assigned, &vcenter.settings.guest_address_ranges);
-        let holders = |address: &str| ctx.caches.vms_by_address.each(address);
-        let is_assigned =
-            |other: &VirtualMachine, ip| assigned_addresses(other, vcenter, &ctx.caches).contains(&ip);
-        let Claims { own: endpoint_addresses, conflict } =
-            divide(vm, reported, &assigned, holders, is_assigned);
-        let (probe_target, refused) = match probe_target(vm, vsphere_vm, &endpoint_addresses) {
-            Ok(target) => (target, None),
-            Err(why) => (None, Some(ProbeResult::NoAnswer(conflict.clone().unwrap_or(why)))),
-        };
-        let Places { home, own } = observe_places(vm, vcenter, ctx);
-        RuntimeFacts {
-            probe: refused.or_else(|| probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober)),
-            probe_target,
-            endpoint_addresses,
-            address_conflict: conflict,
-            host: vcenter.host_name(vsphere_vm).await,
-            zone: vm_zone(vm, vsphere_vm, &ctx.caches),
-            size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
-            placement: own.ok(),
-            report_timeout: ctx.report_timeout,
-        }
+pub async fn observe_runtime(
+    vm: &VirtualMachine,
+    vsphere_vm: &Vm,
+    vcenter: &VCenter,
+    ctx: &Context,
+) -> RuntimeFacts {
+    let assigned = assigned_addresses(vm, vcenter, &ctx.caches);
+    let reported = endpoint_addresses(vsphere_vm, &assigned, &vcenter.settings.guest_address_ranges);
+    let holders = |address: &str| ctx.caches.vms_by_address.each(address);
+    let is_assigned =
+        |other: &VirtualMachine, ip| assigned_addresses(other, vcenter, &ctx.caches).contains(&ip);
+    let Claims { own: endpoint_addresses, conflict } = divide(vm, reported, &assigned, holders, is_assigned);
+    let (probe_target, refused) = match probe_target(vm, vsphere_vm, &endpoint_addresses) {
+        Ok(target) => (target, None),
+        Err(why) => (None, Some(ProbeResult::NoAnswer(conflict.clone().unwrap_or(why)))),
+    };
+    let Places { home, own } = observe_places(vm, vcenter, ctx);
+    RuntimeFacts {
+        probe: refused.or_else(|| probe_result(vm, vsphere_vm, probe_target.as_ref(), &ctx.prober)),
+        probe_target,
+        endpoint_addresses,
+        address_conflict: conflict,
+        host: vcenter.host_name(vsphere_vm).await,
+        zone: vm_zone(vm, vsphere_vm, &ctx.caches),
+        size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
+        placement: own.ok(),
+        report_timeout: ctx.report_timeout,
     }
-    .boxed()
 }
 
 /// Reads the facts about an existing VM, wherever it is located.
@@ -155,7 +142,7 @@ async fn observe_existing(
     vcenter: &VCenter,
     ctx: &Context,
 ) -> Facts {
-    facts.runtime = observe_runtime(vm, vsphere_vm, vcenter, ctx).await;
+    facts.runtime = Box::pin(observe_runtime(vm, vsphere_vm, vcenter, ctx)).await;
     facts.promotion = observe_promotion(vm, vsphere_vm, vcenter, &ctx.promotions).await;
     let volumes = Volumes::of(vm, &ctx.caches);
     facts.volumes = (claims::has_claims(vm) || !volumes.there.is_empty()).then_some(volumes);
@@ -171,8 +158,8 @@ async fn observe_changes(
     vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Facts, Error> {
-    facts.membership = membership(vm, vsphere_vm.pool.as_ref(), Some(vsphere_vm), vcenter).boxed().await;
-    match observe_power_on(vm, vsphere_vm, facts.identity, vcenter, ctx).boxed().await {
+    facts.membership = Box::pin(membership(vm, vsphere_vm.pool.as_ref(), Some(vsphere_vm), vcenter)).await;
+    match Box::pin(observe_power_on(vm, vsphere_vm, facts.identity, vcenter, ctx)).await {
         Ok((nic_change, update)) => {
             facts.nic_change = nic_change;
             facts.bootstrap_update = update.data;
@@ -185,7 +172,7 @@ async fn observe_changes(
     if matches!(facts.found, Found::Ours(_))
         && vm.spec.volumes.iter().any(|volume| volume.v_sphere_volume.is_some())
     {
-        match observe_disks(vm, vsphere_vm, vcenter, home, &ctx.caches).boxed().await {
+        match Box::pin(observe_disks(vm, vsphere_vm, vcenter, home, &ctx.caches)).await {
             Ok(disks) => facts.disks = Some(disks),
             Err(error) => facts.found = Found::Unknown(vcenter.call_problem(&error)),
         }

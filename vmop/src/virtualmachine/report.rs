@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use api::conditions::{ERROR, INFO};
 use api::vmop::{VirtualMachine, VirtualMachineStatus};
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use kit::Next;
 use kit::retry::REQUEUE_SOON;
@@ -54,31 +52,27 @@ pub struct Attempt {
 }
 
 /// Writes the final status of a reconcile if it changed and can't wait, and returns when to requeue.
-pub fn report_attempt<'a>(
-    vm: &'a VirtualMachine,
-    facts: &'a Facts,
+pub async fn report_attempt(
+    vm: &VirtualMachine,
+    facts: &Facts,
     attempt: Attempt,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Next, Error>> {
-    async move {
-        let Attempt { result, reported } = attempt;
-        let again = reported || facts.changes_nics();
-        let quiet = match &result {
-            Err(error) => quiet_after_error(vm, error, facts.now).map(|wait| wait.min(UNSETTLED)),
-            Ok(vsphere_vm) => quiet_while_booting(vm, vsphere_vm.as_deref(), facts).filter(|_| !again),
-        };
-        if let Some(wait) = quiet
-            && !ctx.status_throttle.admit(Instant::now())
-        {
-            return Ok(Next::After(wait));
-        }
-        report(vm, Some(facts), &Outcome::of(&result), ctx).await?;
-        let vsphere_vm = result?;
-        // This copy of the VirtualMachine doesn't contain a status that was written meanwhile. Requeue to compare with that
-        // status.
-        Ok(if again { Next::After(REQUEUE_SOON) } else { next(vm, vsphere_vm.as_deref(), facts) })
+    ctx: &Context,
+) -> Result<Next, Error> {
+    let Attempt { result, reported } = attempt;
+    let again = reported || facts.changes_nics();
+    let quiet = match &result {
+        Err(error) => quiet_after_error(vm, error, facts.now).map(|wait| wait.min(UNSETTLED)),
+        Ok(vsphere_vm) => quiet_while_booting(vm, vsphere_vm.as_deref(), facts).filter(|_| !again),
+    };
+    if let Some(wait) = quiet
+        && !ctx.status_throttle.admit(Instant::now())
+    {
+        return Ok(Next::After(wait));
     }
-    .boxed()
+    report(vm, Some(facts), &Outcome::of(&result), ctx).await?;
+    let vsphere_vm = result?;
+    // This copy of the object doesn't contain a status that was written meanwhile. Requeue to compare with that status.
+    Ok(if again { Next::After(REQUEUE_SOON) } else { next(vm, vsphere_vm.as_deref(), facts) })
 }
 
 /// Returns when to requeue the VM, unless an event does so earlier.
@@ -132,7 +126,7 @@ pub async fn report_if_slow<T>(
         }
         // The operation in vCenter continues even if the API server fails.
         if let Some(facts) = facts
-            && let Err(error) = report_hold_up(vm, facts, ctx).await
+            && let Err(error) = Box::pin(report_hold_up(vm, facts, ctx)).await
         {
             tracing::debug!(%error, "cannot report what holds the VM up");
         }
@@ -141,43 +135,34 @@ pub async fn report_if_slow<T>(
 
 /// Reports what delays a slow step: a question from vCenter, or a task that takes longer than usual. If the VirtualMachine was
 /// deleted meanwhile, reports that the deletion waits for the step.
-fn report_hold_up<'a>(
-    vm: &'a VirtualMachine,
-    facts: &'a Facts,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<(), Error>> {
-    async move {
-        let Some(current) = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any()) else {
-            return Ok(());
-        };
-        if current.metadata.uid != vm.metadata.uid {
-            return Ok(());
-        }
-        let vsphere_vm = shown_vm(facts, ctx);
-        let question = vsphere_vm.as_deref().and_then(|shown| Some((shown, shown.question.as_deref()?)));
-        let awaited = awaited_task();
-        if current.metadata.deletion_timestamp.is_some() {
-            let message = match (question, &awaited) {
-                (Some((shown, question)), _) => describe_question(shown, question),
-                (None, Some(task)) if is_overdue(task, facts) => describe_overdue(task),
-                (None, Some(AwaitedTask { task, since })) => {
-                    format!("vCenter has worked on {} since {since:.0}", task.id())
-                }
-                (None, None) => "an earlier change of the VM has not ended".to_owned(),
-            };
-            let waits =
-                Error::Unsettled(format!("The deletion waits for an operation in vCenter: {message}"));
-            return write(&current, blocked_status(&current, &waits), |severity| severity == ERROR, ctx)
-                .await;
-        }
-        let overdue = awaited.filter(|task| is_overdue(task, facts));
-        if question.is_none() && overdue.is_none() {
-            return Ok(());
-        }
-        let progress = Progress { vsphere_vm: vsphere_vm.as_deref(), overdue };
-        report(&current, Some(facts), &Outcome::Underway(progress), ctx).await
+async fn report_hold_up(vm: &VirtualMachine, facts: &Facts, ctx: &Context) -> Result<(), Error> {
+    let Some(current) = ctx.caches.vms.get(vm.metadata.namespace.as_deref(), &vm.name_any()) else {
+        return Ok(());
+    };
+    if current.metadata.uid != vm.metadata.uid {
+        return Ok(());
     }
-    .boxed()
+    let vsphere_vm = shown_vm(facts, ctx);
+    let question = vsphere_vm.as_deref().and_then(|shown| Some((shown, shown.question.as_deref()?)));
+    let awaited = awaited_task();
+    if current.metadata.deletion_timestamp.is_some() {
+        let message = match (question, &awaited) {
+            (Some((shown, question)), _) => describe_question(shown, question),
+            (None, Some(task)) if is_overdue(task, facts) => describe_overdue(task),
+            (None, Some(AwaitedTask { task, since })) => {
+                format!("vCenter has worked on {} since {since:.0}", task.id())
+            }
+            (None, None) => "an earlier change of the VM has not ended".to_owned(),
+        };
+        let waits = Error::Unsettled(format!("The deletion waits for an operation in vCenter: {message}"));
+        return write(&current, blocked_status(&current, &waits), |severity| severity == ERROR, ctx).await;
+    }
+    let overdue = awaited.filter(|task| is_overdue(task, facts));
+    if question.is_none() && overdue.is_none() {
+        return Ok(());
+    }
+    let progress = Progress { vsphere_vm: vsphere_vm.as_deref(), overdue };
+    report(&current, Some(facts), &Outcome::Underway(progress), ctx).await
 }
 
 /// Returns the VM that is being changed or created, in its current inventory state.
@@ -217,13 +202,13 @@ pub async fn report(
 /// Waits for a deletion. If the deletion takes long, the status shows the vCenter task that the deletion waits for, or
 /// vCenter's question.
 pub async fn report_slow_deletion(
-    mut deletion: BoxFuture<'_, Result<Deletion, Error>>,
+    deletion: &mut (impl Future<Output = Result<Deletion, Error>> + Unpin),
     vm: &VirtualMachine,
     ctx: &Context,
 ) -> Result<Deletion, Error> {
     let mut reported = None;
     loop {
-        if let Ok(ended) = tokio::time::timeout(LOOK_INTERVAL, &mut deletion).await {
+        if let Ok(ended) = tokio::time::timeout(LOOK_INTERVAL, &mut *deletion).await {
             return ended;
         }
         let Some(awaited) = awaited_task() else { continue };
@@ -256,38 +241,26 @@ fn deleted_vm(vm: &VirtualMachine, ctx: &Context) -> Option<Arc<Vm>> {
     ctx.provider.vcenter().ok()?.inventory.by_uuid(identity.instance).present()
 }
 
-/// Writes the status of a VirtualMachine that is being deleted, and returns when to requeue it.
-pub fn report_deletion<'a>(
-    vm: &'a VirtualMachine,
-    deletion: Deletion,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Next, Error>> {
-    async move {
-        let (status, result) = match deletion {
-            Deletion::Done => (None, Ok(Next::OnChange)),
-            Deletion::LetGo => (let_go_status(vm), Ok(Next::OnChange)),
-            Deletion::Blocked(error) => {
-                (error.concerns_status().then(|| blocked_status(vm, &error)), Err(error))
-            }
-        };
-        if let Some(status) = status {
-            write(vm, status, |severity| severity == ERROR, ctx).await?;
-        }
-        result
+/// Writes the status of an object that is being deleted, and returns when to requeue the object.
+pub async fn report_deletion(vm: &VirtualMachine, deletion: Deletion, ctx: &Context) -> Result<Next, Error> {
+    let (status, result) = match deletion {
+        Deletion::Done => (None, Ok(Next::OnChange)),
+        Deletion::LetGo => (let_go_status(vm), Ok(Next::OnChange)),
+        Deletion::Blocked(error) => (error.concerns_status().then(|| blocked_status(vm, &error)), Err(error)),
+    };
+    if let Some(status) = status {
+        write(vm, status, |severity| severity == ERROR, ctx).await?;
     }
-    .boxed()
+    result
 }
 
-/// Reports that a VirtualMachine is paused. A pause by Cluster API isn't reported.
-pub fn report_paused<'a>(vm: &'a VirtualMachine, ctx: &'a Context) -> BoxFuture<'a, Result<Next, Error>> {
-    async move {
-        if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
-            note_pause(vm, ctx).await?;
-            write(vm, paused_status(vm), |severity| severity != INFO, ctx).await?;
-        }
-        Ok(Next::OnChange)
+/// Reports that an object is paused. A pause by Cluster API isn't reported.
+pub async fn report_paused(vm: &VirtualMachine, ctx: &Context) -> Result<Next, Error> {
+    if pause::by_devops(vm) && vm.metadata.deletion_timestamp.is_none() {
+        note_pause(vm, ctx).await?;
+        write(vm, paused_status(vm), |severity| severity != INFO, ctx).await?;
     }
-    .boxed()
+    Ok(Next::OnChange)
 }
 
 /// Writes the status if it changed, and records an event if `Ready` changed. `warns` returns true for the severities that are

@@ -13,8 +13,6 @@ use std::sync::Arc;
 
 use api::vmop::VirtualMachine;
 use bounds::Turn;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use vsphere::Vm;
 
 use super::context::Context;
@@ -27,29 +25,26 @@ use crate::vcenter::{MEMBERSHIP, VCenter};
 /// Carries out the plan, and returns the VM if it was created or changed.
 ///
 /// The creation `slot` is released when vCenter has accepted or rejected the clone.
-pub fn carry_out<'a>(
+pub async fn carry_out(
     plan: Plan,
     slot: Option<Turn>,
-    vm: &'a VirtualMachine,
-    facts: &'a Facts,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Option<Arc<Vm>>, Error>> {
-    async move {
-        let vcenter = || ctx.provider.vcenter().map_err(Blocked::Provider);
-        match plan {
-            Plan::Settled => Ok(None),
-            Plan::Create { clone, then } => {
-                let vcenter = vcenter()?;
-                let vsphere_vm = clone::create(clone, slot, vm, facts, &vcenter, ctx).await?;
-                take_steps(vm, vsphere_vm, &then, &vcenter, ctx).boxed().await.map(Some)
-            }
-            Plan::Change { vsphere_vm, steps } => {
-                drop(slot);
-                take_steps(vm, vsphere_vm, &steps, &*vcenter()?, ctx).boxed().await.map(Some)
-            }
+    vm: &VirtualMachine,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<Option<Arc<Vm>>, Error> {
+    let vcenter = || ctx.provider.vcenter().map_err(Blocked::Provider);
+    match plan {
+        Plan::Settled => Ok(None),
+        Plan::Create { clone, then } => {
+            let vcenter = vcenter()?;
+            let vsphere_vm = clone::create(clone, slot, vm, facts, &vcenter, ctx).await?;
+            Box::pin(take_steps(vm, vsphere_vm, &then, &vcenter, ctx)).await.map(Some)
+        }
+        Plan::Change { vsphere_vm, steps } => {
+            drop(slot);
+            Box::pin(take_steps(vm, vsphere_vm, &steps, &*vcenter()?, ctx)).await.map(Some)
         }
     }
-    .boxed()
 }
 
 /// Carries out the steps. If a cluster module turns out to be gone, requests its replacement.

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use api::names::{annotation, finalizer, label};
 use api::vmop::VirtualMachine;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use kit::expectations::stale_cache;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -57,27 +55,23 @@ pub async fn prepare(
     Ok((Arc::new(Box::pin(ctx.api.patch(&**vm, patch)).await?), identity))
 }
 
-/// Returns the plan after checking that it is based on the API server's state. `cached` is the VirtualMachine from the cache,
-/// and `vm` is the VirtualMachine after this reconcile's last write.
-pub fn confirm_plan<'a>(
+/// Returns the plan after checking that it is based on the API server's state. `cached` is the object from the cache.
+pub async fn confirm_plan(
     plan: Result<Plan, Error>,
-    cached: &'a Arc<VirtualMachine>,
-    vm: &'a Arc<VirtualMachine>,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Plan, Error>> {
-    async move {
-        match plan? {
-            // Also check if our finalizer was just added: the API server drops an object even if a finalizer is added between
-            // its check for finalizers and the deletion.
-            plan @ Plan::Create { .. } => confirm_current(vm, ctx).await.map(|()| plan),
-            // If `vm` isn't `cached`, it was just written, on the condition that it was current.
-            plan @ Plan::Change { .. } if Arc::ptr_eq(cached, vm) => {
-                confirm_current(vm, ctx).await.map(|()| plan)
-            }
-            plan => Ok(plan),
+    cached: &Arc<VirtualMachine>,
+    vm: &Arc<VirtualMachine>,
+    ctx: &Context,
+) -> Result<Plan, Error> {
+    match plan? {
+        // Also check if our finalizer was just added: the API server drops an object despite a finalizer that was
+        // added between the check and the deletion.
+        plan @ Plan::Create { .. } => confirm_current(vm, ctx).await.map(|()| plan),
+        // If `vm` isn't `cached`, it was just written, on the condition that it was current.
+        plan @ Plan::Change { .. } if Arc::ptr_eq(cached, vm) => {
+            confirm_current(vm, ctx).await.map(|()| plan)
         }
+        plan => Ok(plan),
     }
-    .boxed()
 }
 
 /// Checks that the VirtualMachine in the API server has the same [`decisive_state`] as the cached one.
@@ -95,32 +89,28 @@ pub async fn confirm_current(vm: &VirtualMachine, ctx: &Context) -> Result<(), E
 /// class by which the VM was sized, and the VM's disks.
 ///
 /// Also removes the record of a completed request to the guest, and records who paused the VM.
-pub fn note_progress<'a>(
+pub async fn note_progress(
     vm: Arc<VirtualMachine>,
-    facts: &'a Facts,
-    result: &'a Result<Option<Arc<Vm>>, Error>,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<Arc<VirtualMachine>, Error>> {
-    async move {
-        let ((Ok(Some(vsphere_vm)), _) | (_, Found::Ours(vsphere_vm))) = (result, &facts.found) else {
-            return Ok(vm);
-        };
-        let arrived = vsphere_vm.power_state == Some(wanted_power(&vm));
-        if arrived {
-            ctx.guest_requests.forget(&ObjectRef::from_obj(&*vm));
-        }
-        // The changes that require a VM to be off are complete if it was off and all steps succeeded.
-        let was_off =
-            matches!(&facts.found, Found::Ours(before) if before.power_state == Some(PowerState::Off));
-        let off = was_off || vsphere_vm.power_state == Some(PowerState::Off);
-        let progress = Progress { arrived, settings_applied: off && matches!(result, Ok(Some(_))) };
-        let patch = metadata_patch(&vm, vsphere_vm, facts, progress);
-        if patch.is_null() {
-            return Ok(vm);
-        }
-        Ok(Arc::new(ctx.api.patch(&*vm, json!({ "metadata": patch })).await?))
+    facts: &Facts,
+    result: &Result<Option<Arc<Vm>>, Error>,
+    ctx: &Context,
+) -> Result<Arc<VirtualMachine>, Error> {
+    let ((Ok(Some(vsphere_vm)), _) | (_, Found::Ours(vsphere_vm))) = (result, &facts.found) else {
+        return Ok(vm);
+    };
+    let arrived = vsphere_vm.power_state == Some(wanted_power(&vm));
+    if arrived {
+        ctx.guest_requests.forget(&ObjectRef::from_obj(&*vm));
     }
-    .boxed()
+    // The changes that require a VM to be off are complete if it was off and all steps succeeded.
+    let was_off = matches!(&facts.found, Found::Ours(before) if before.power_state == Some(PowerState::Off));
+    let off = was_off || vsphere_vm.power_state == Some(PowerState::Off);
+    let progress = Progress { arrived, settings_applied: off && matches!(result, Ok(Some(_))) };
+    let patch = metadata_patch(&vm, vsphere_vm, facts, progress);
+    if patch.is_null() {
+        return Ok(vm);
+    }
+    Ok(Arc::new(ctx.api.patch(&*vm, json!({ "metadata": patch })).await?))
 }
 
 /// The progress of a reconcile.

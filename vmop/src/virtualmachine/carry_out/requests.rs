@@ -1,8 +1,6 @@
 //! Sends a VM's requests to other components: network and storage objects, a template, watches.
 
 use api::vmop::VirtualMachine;
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use kit::index::key;
 use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
@@ -17,12 +15,8 @@ use crate::virtualmachine::storage::claims::apply_attachments;
 
 /// Sets the probe target and the data source watch, requests image syncs, templates and module replacements, and writes the
 /// volume and NIC objects.
-pub fn make_requests<'a>(
-    vm: &'a VirtualMachine,
-    requests: &Requests<'a>,
-    ctx: &'a Context,
-) -> BoxFuture<'a, Result<(), Error>> {
-    // Without `..`, a new request that isn't sent is a compile error.
+pub async fn make_requests(vm: &VirtualMachine, requests: Requests<'_>, ctx: &Context) -> Result<(), Error> {
+    // Without `..`, so that a new request that isn't sent doesn't compile.
     let Requests {
         probe: probe_target,
         data_source,
@@ -31,7 +25,7 @@ pub fn make_requests<'a>(
         vanished_module,
         volumes,
         nics,
-    } = *requests;
+    } = requests;
     let object = ObjectRef::from_obj(vm);
     match probe_target {
         ProbeRequest::Keep => {}
@@ -56,13 +50,10 @@ pub fn make_requests<'a>(
             replace_module(vm, module, &vcenter, ctx);
         }
     }
-    async move {
-        if let Some((volumes, node)) = volumes {
-            apply_attachments(vm, volumes, &node, &ctx.api, &ctx.caches).boxed().await?;
-        }
-        create_requests(nics, &ctx.api).await
+    if let Some((volumes, node)) = volumes {
+        Box::pin(apply_attachments(vm, volumes, &node, &ctx.api, &ctx.caches)).await?;
     }
-    .boxed()
+    create_requests(nics, &ctx.api).await
 }
 
 /// Asks the controller of resource policies to replace a cluster module that was removed from the VM's policy.
