@@ -201,7 +201,7 @@ fn key(modulus: usize, exponent: usize) -> String {
         number.push(1);
         element(2, &number)
     };
-    let der = element(0x30, &[integer(0xc1, modulus), integer(0x7f, exponent)].concat());
+    let der = element(0x30, &[integer(0xc1, modulus), integer(0xff, exponent)].concat());
     let lines: Vec<_> = STANDARD
         .encode(der)
         .as_bytes()
