@@ -15,6 +15,7 @@ pub mod capi;
 pub mod capw;
 pub mod cns;
 pub mod conditions;
+mod conversion;
 pub mod crds;
 pub mod gcm;
 mod generated;
@@ -27,4 +28,5 @@ pub mod rules;
 pub mod topology;
 pub mod vmop;
 
+pub use conversion::Malformed;
 pub use quantity::Quantity;

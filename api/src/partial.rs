@@ -40,8 +40,8 @@ fn is_whole(metadata: &Map<String, Value>) -> bool {
     ["name", "generateName"].iter().any(|field| metadata.get(*field).is_some_and(Value::is_string))
 }
 
-/// Returns the members of an object, or `None` for a list or a plain value. Replaces null with an empty object.
-fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
+/// Returns the members of an object. Replaces null with an empty object.
+pub(crate) fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if value.is_null() {
         *value = Value::Object(Map::new());
     }

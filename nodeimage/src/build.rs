@@ -225,13 +225,10 @@ impl Build<'_> {
         vmdk::settle_content_id(&disk, &sha256_of(&made.join("disk.qcow2"))?)?;
         let disk_file = format!("{name}-disk1.vmdk");
         let descriptor = OvfDescriptor {
-            name,
-            os: self.os,
-            release: self.release,
-            version,
             disk_file: &disk_file,
             disk_file_bytes: fs::metadata(&disk).doing("read", &disk)?.len(),
             disk_bytes: DISK_BYTES,
+            ..OvfDescriptor::of_release(name, self.os, self.release, version)
         };
         self.progress.note("packing the OVA");
         ova::write(&made.join("image.ova"), name, &descriptor.text(), &disk, &disk_file, epoch)?;

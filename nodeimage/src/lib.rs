@@ -42,5 +42,5 @@ pub use containers::image_names;
 pub use debian::{Lock, Package};
 pub use error::{Error, Result};
 pub use os::{OperatingSystem, SYSTEMS};
-pub use ovf::properties;
+pub use ovf::{OvfDescriptor, properties};
 pub use release::{KubernetesRelease, RELEASES};

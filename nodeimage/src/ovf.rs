@@ -9,15 +9,27 @@ use crate::os::OperatingSystem;
 use crate::release::{CNI, CONTAINERD, COREDNS, KubernetesRelease};
 
 /// The values in an OVF descriptor.
-pub(crate) struct OvfDescriptor<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) os: &'a OperatingSystem,
-    pub(crate) release: &'a KubernetesRelease,
+pub struct OvfDescriptor<'a> {
+    pub name: &'a str,
+    /// The name and the version of the operating system.
+    pub os: (&'a str, &'a str),
+    /// The vSphere guest ID.
+    pub guest_id: &'a str,
+    /// The virtual hardware version, such as `vmx-17`.
+    pub hardware: &'a str,
+    /// The settings (key and value) of the virtual hardware, such as the firmware.
+    pub config: &'a [(&'a str, &'a str)],
+    /// The VM's ExtraConfig (key and value).
+    pub extra_config: &'a [(&'a str, &'a str)],
+    pub product: String,
+    pub vendor: &'a str,
     /// The image's release version.
-    pub(crate) version: &'a str,
-    pub(crate) disk_file: &'a str,
-    pub(crate) disk_file_bytes: u64,
-    pub(crate) disk_bytes: u64,
+    pub version: &'a str,
+    pub disk_file: &'a str,
+    pub disk_file_bytes: u64,
+    pub disk_bytes: u64,
+    /// The OVF properties (key and value).
+    pub properties: Vec<(&'a str, String)>,
 }
 
 /// Returns a node image's OVF properties (key and value): first the `vmware-system` properties, then the properties
@@ -57,9 +69,34 @@ pub fn properties(
     ]
 }
 
-impl OvfDescriptor<'_> {
-    pub(crate) fn text(&self) -> String {
-        let properties = properties(self.os, self.release, self.version).iter().fold(String::new(), |mut text, (key, value)| {
+impl<'a> OvfDescriptor<'a> {
+    /// Returns the descriptor of a node image, without its disk.
+    pub(crate) fn of_release(
+        name: &'a str,
+        os: &OperatingSystem,
+        release: &KubernetesRelease,
+        version: &'a str,
+    ) -> Self {
+        Self {
+            name,
+            os: (os.distro, os.version),
+            guest_id: os.guest_id,
+            hardware: "vmx-17",
+            config: &[("firmware", "efi")],
+            extra_config: &[("disk.EnableUUID", "TRUE")],
+            product: format!("Kubernetes {} on {} {}", release.version, os.distro, os.version),
+            vendor: "Layercake",
+            version,
+            disk_file: "",
+            disk_file_bytes: 0,
+            disk_bytes: 0,
+            properties: properties(os, release, version),
+        }
+    }
+
+    /// Returns the descriptor in XML.
+    pub fn text(&self) -> String {
+        let properties = self.properties.iter().fold(String::new(), |mut text, (key, value)| {
             let value = escaped(value);
             let _ = writeln!(
                 text,
@@ -67,10 +104,11 @@ impl OvfDescriptor<'_> {
             );
             text
         });
-        let hardware = hardware();
-        let Self { name, os, release, version, disk_file, disk_file_bytes, disk_bytes } = self;
-        let (distro, distro_version, guest_id, kubernetes) =
-            (os.distro, os.version, os.guest_id, release.version);
+        let devices = devices();
+        let config = elements("Config", self.config) + &elements("ExtraConfig", self.extra_config);
+        let Self { name, guest_id, hardware, product, vendor, version, .. } = self;
+        let Self { disk_file, disk_file_bytes, disk_bytes, .. } = self;
+        let (distro, distro_version) = self.os;
         format!(
             r#"<?xml version="1.0" encoding="UTF-8"?>
 <Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1"
@@ -101,15 +139,13 @@ impl OvfDescriptor<'_> {
         <vssd:ElementName>Virtual Hardware Family</vssd:ElementName>
         <vssd:InstanceID>0</vssd:InstanceID>
         <vssd:VirtualSystemIdentifier>{name}</vssd:VirtualSystemIdentifier>
-        <vssd:VirtualSystemType>vmx-17</vssd:VirtualSystemType>
+        <vssd:VirtualSystemType>{hardware}</vssd:VirtualSystemType>
       </System>
-{hardware}      <vmw:Config ovf:required="false" vmw:key="firmware" vmw:value="efi"/>
-      <vmw:ExtraConfig ovf:required="false" vmw:key="disk.EnableUUID" vmw:value="TRUE"/>
-    </VirtualHardwareSection>
+{devices}{config}    </VirtualHardwareSection>
     <ProductSection ovf:required="false">
       <Info>The release that the image carries</Info>
-      <Product>Kubernetes {kubernetes} on {distro} {distro_version}</Product>
-      <Vendor>Layercake</Vendor>
+      <Product>{product}</Product>
+      <Vendor>{vendor}</Vendor>
       <Version>{version}</Version>
       <FullVersion>{version}</FullVersion>
 {properties}    </ProductSection>
@@ -120,8 +156,8 @@ impl OvfDescriptor<'_> {
     }
 }
 
-/// Returns the hardware items in XML. Each item's fields are sorted by name, because the schema requires it.
-fn hardware() -> String {
+/// Returns the virtual devices in XML. Each item's fields are sorted by name, because the schema requires it.
+fn devices() -> String {
     let devices: [&[(&str, &str)]; 5] = [
         &[
             ("AllocationUnits", "hertz * 10^6"),
@@ -172,6 +208,17 @@ fn hardware() -> String {
     })
 }
 
+/// Returns an element of VMware's extension for each key and value.
+fn elements(element: &str, pairs: &[(&str, &str)]) -> String {
+    pairs.iter().fold(String::new(), |mut text, (key, value)| {
+        let _ = writeln!(
+            text,
+            r#"      <vmw:{element} ovf:required="false" vmw:key="{key}" vmw:value="{value}"/>"#
+        );
+        text
+    })
+}
+
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -185,14 +232,14 @@ mod tests {
     use super::*;
 
     fn text() -> String {
+        let os = OperatingSystem::find("debian-13").unwrap();
+        let release = KubernetesRelease::find("v1.36").unwrap();
+        let name = "debian-13-amd64-v1.36.3---layercake.20261121";
         OvfDescriptor {
-            name: "debian-13-amd64-v1.36.3---layercake.20261121",
-            os: OperatingSystem::find("debian-13").unwrap(),
-            release: KubernetesRelease::find("v1.36").unwrap(),
-            version: "v1.36.3+layercake.20261121",
             disk_file: "disk.vmdk",
             disk_file_bytes: 1234,
             disk_bytes: 20 << 30,
+            ..OvfDescriptor::of_release(name, os, release, "v1.36.3+layercake.20261121")
         }
         .text()
     }

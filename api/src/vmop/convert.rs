@@ -17,8 +17,8 @@ mod tests;
 use serde_json::{Value, json};
 
 pub use self::error::ConvertError;
-use self::error::{read, write};
 use super::{GROUP, VERSION, VirtualMachineSpec, VirtualMachineStatus, v1alpha2};
+use crate::conversion::{put_kept, read, take_kept, write};
 use crate::names::annotation::VM_CONVERSION_DATA;
 use crate::partial::{ensure_metadata, take_member};
 
@@ -62,7 +62,7 @@ fn show(object: &mut Value) -> Result<(), ConvertError> {
         let mut shown = write(&spec::show(&spec))?;
         spec::remove_defaults(&stored, &mut shown);
         object["spec"] = shown;
-        put_annotation(object, &stored);
+        put_kept(object, VM_CONVERSION_DATA, &stored);
     }
     if let Some(stored) = take_member(object, "status") {
         let status: VirtualMachineStatus = read("status", &stored)?;
@@ -73,7 +73,7 @@ fn show(object: &mut Value) -> Result<(), ConvertError> {
 
 /// Converts from v1alpha2 to v1alpha1.
 fn restore(object: &mut Value) -> Result<(), ConvertError> {
-    let kept = take_annotation(object).and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let kept: Option<Value> = take_kept(object, VM_CONVERSION_DATA);
     if let Some(value) = take_member(object, "spec") {
         let sent: v1alpha2::VirtualMachineSpec = read("spec", &value)?;
         // Ignore an annotation that can't be parsed: this conversion didn't write it.
@@ -92,21 +92,4 @@ fn restore(object: &mut Value) -> Result<(), ConvertError> {
         object["status"] = write(&status::restore(status))?;
     }
     Ok(())
-}
-
-fn take_annotation(object: &mut Value) -> Option<String> {
-    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
-    let kept = annotations.remove(VM_CONVERSION_DATA)?;
-    if annotations.is_empty() {
-        object.get_mut("metadata")?.as_object_mut()?.remove("annotations");
-    }
-    Some(kept.as_str()?.to_owned())
-}
-
-fn put_annotation(object: &mut Value, spec: &Value) {
-    let annotations = &mut object["metadata"]["annotations"];
-    if !annotations.is_object() {
-        *annotations = json!({});
-    }
-    annotations[VM_CONVERSION_DATA] = spec.to_string().into();
 }

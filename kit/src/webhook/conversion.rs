@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::webhook::gate::{Refusal, Room, admit, check_whole};
-use crate::webhook::review::place;
+use crate::webhook::gate::{Refusal, Room, admit};
+use crate::webhook::review::{self, place};
 
 /// The request in a ConversionReview.
 pub struct Conversion {
@@ -21,12 +21,6 @@ pub struct Conversion {
     objects: Vec<Range<usize>>,
     /// Held until the review is answered.
     _room: Option<Room>,
-}
-
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    request: Asked<'a>,
 }
 
 #[derive(Deserialize)]
@@ -46,10 +40,7 @@ impl Conversion {
     /// Fails if the review is too large or can't be parsed.
     pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
         let body = body.into();
-        check_whole(&body)?;
-        let envelope: Envelope<'_> =
-            serde_json::from_slice(&body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
-        let Asked { uid, wanted, objects } = envelope.request;
+        let Asked { uid, wanted, objects } = review::request(&body)?;
         let objects = objects.into_iter().map(|raw| place(&body, raw)).collect();
         Ok(Self { uid, wanted, body, objects, _room: None })
     }
@@ -89,5 +80,5 @@ pub fn answer<E: Display>(
             json!({ "uid": review.uid, "result": result })
         }
     };
-    Json(json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response }))
+    review::answer("apiextensions.k8s.io/v1", "ConversionReview", &response)
 }

@@ -40,12 +40,6 @@ pub struct Review {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    request: Asked<'a>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Asked<'a> {
     #[serde(default)]
@@ -80,10 +74,7 @@ impl Review {
     /// Fails if the review is too large or can't be parsed.
     pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
         let body = body.into();
-        check_whole(&body)?;
-        let envelope: Envelope<'_> =
-            serde_json::from_slice(&body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
-        let Asked { uid, user_info, request_kind, kind, object, old_object } = envelope.request;
+        let Asked { uid, user_info, request_kind, kind, object, old_object } = request(&body)?;
         if let Some(object) = object {
             check_new(object.get().as_bytes())?;
         }
@@ -147,7 +138,7 @@ impl Review {
 
     fn answer(self, mut response: Value) -> Json<Value> {
         response["uid"] = self.uid.into();
-        Json(json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response }))
+        answer("admission.k8s.io/v1", "AdmissionReview", &response)
     }
 }
 
@@ -163,6 +154,23 @@ impl<S: Sync> FromRequest<S> for Review {
         }
         Ok(Self { _room: Some(room), ..review })
     }
+}
+
+/// Parses the request in a review of any kind.
+pub(super) fn request<'a, R: Deserialize<'a>>(body: &'a [u8]) -> Result<R, Refusal> {
+    #[derive(Deserialize)]
+    struct Envelope<R> {
+        request: R,
+    }
+    check_whole(body)?;
+    let envelope: Envelope<R> =
+        serde_json::from_slice(body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+    Ok(envelope.request)
+}
+
+/// Returns a review with this response.
+pub(super) fn answer(api_version: &str, kind: &str, response: &Value) -> Json<Value> {
+    Json(json!({ "apiVersion": api_version, "kind": kind, "response": response }))
 }
 
 /// Returns the byte range of `part`, which must be borrowed from `document`.

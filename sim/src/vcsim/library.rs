@@ -1,8 +1,9 @@
 //! Writes the content library files: one OVF descriptor and one disk per image.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use nodeimage::OvfDescriptor;
 
 use super::releases::{NODE_IMAGES, NodeImage};
 
@@ -52,108 +53,39 @@ pub fn plain(folder: &Path) -> std::io::Result<Item> {
 }
 
 fn item(folder: &Path, name: &str, ovf: &str, disk: &[u8]) -> std::io::Result<Item> {
-    let files = vec![folder.join(format!("{name}.ovf")), folder.join(format!("{name}-disk1.vmdk"))];
+    let files = vec![folder.join(format!("{name}.ovf")), folder.join(disk_file(name))];
     fs::write(&files[0], ovf)?;
     fs::write(&files[1], disk)?;
     Ok(Item { name: name.to_owned(), files })
 }
 
-/// Returns a node image's OVF 1.1 descriptor, with the release data as properties.
-pub fn ovf(image: &NodeImage<'_>, disk_bytes: usize) -> String {
+/// Returns a node image's OVF descriptor, with the release data as properties.
+fn ovf(image: &NodeImage<'_>, disk_bytes: usize) -> String {
     let (os, os_version, guest_id) = image.os.facts();
-    let properties = image.properties().iter().fold(String::new(), |mut text, (key, value)| {
-        let value = escaped(value);
-        let _ = writeln!(text, r#"      <Property ovf:key="{key}" ovf:type="string" ovf:value="{value}"/>"#);
-        text
-    });
-    format!(
-        r#"<?xml version="1.0" encoding="UTF-8"?>
-<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1"
-          xmlns:rasd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_ResourceAllocationSettingData"
-          xmlns:vssd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData"
-          xmlns:vmw="http://www.vmware.com/schema/ovf">
-  <References>
-    <File ovf:id="file1" ovf:href="{item}-disk1.vmdk" ovf:size="{disk_bytes}"/>
-  </References>
-  <DiskSection>
-    <Info>Virtual disks</Info>
-    <Disk ovf:diskId="vmdisk1" ovf:fileRef="file1" ovf:capacity="20" ovf:capacityAllocationUnits="byte * 2^30"
-          ovf:format="http://www.vmware.com/interfaces/specifications/vmdk.html#streamOptimized"/>
-  </DiskSection>
-  <NetworkSection>
-    <Info>Networks</Info>
-    <Network ovf:name="VM Network"><Description>Node network</Description></Network>
-  </NetworkSection>
-  <VirtualSystem ovf:id="{item}">
-    <Info>A node of a Kubernetes cluster</Info>
-    <Name>{item}</Name>
-    <OperatingSystemSection ovf:id="1" vmw:osType="{guest_id}">
-      <Info>{os} {os_version}</Info>
-    </OperatingSystemSection>
-    <VirtualHardwareSection>
-      <Info>Virtual hardware</Info>
-      <System>
-        <vssd:ElementName>Virtual Hardware Family</vssd:ElementName>
-        <vssd:InstanceID>0</vssd:InstanceID>
-        <vssd:VirtualSystemType>vmx-15</vssd:VirtualSystemType>
-      </System>
-      <Item>
-        <rasd:ElementName>2 virtual CPUs</rasd:ElementName>
-        <rasd:InstanceID>1</rasd:InstanceID>
-        <rasd:ResourceType>3</rasd:ResourceType>
-        <rasd:VirtualQuantity>2</rasd:VirtualQuantity>
-      </Item>
-      <Item>
-        <rasd:AllocationUnits>byte * 2^20</rasd:AllocationUnits>
-        <rasd:ElementName>2048 MiB of memory</rasd:ElementName>
-        <rasd:InstanceID>2</rasd:InstanceID>
-        <rasd:ResourceType>4</rasd:ResourceType>
-        <rasd:VirtualQuantity>2048</rasd:VirtualQuantity>
-      </Item>
-      <Item>
-        <rasd:Address>0</rasd:Address>
-        <rasd:ElementName>SCSI controller 0</rasd:ElementName>
-        <rasd:InstanceID>3</rasd:InstanceID>
-        <rasd:ResourceSubType>VirtualSCSI</rasd:ResourceSubType>
-        <rasd:ResourceType>6</rasd:ResourceType>
-      </Item>
-      <Item>
-        <rasd:AddressOnParent>0</rasd:AddressOnParent>
-        <rasd:ElementName>Hard disk 1</rasd:ElementName>
-        <rasd:HostResource>ovf:/disk/vmdisk1</rasd:HostResource>
-        <rasd:InstanceID>4</rasd:InstanceID>
-        <rasd:Parent>3</rasd:Parent>
-        <rasd:ResourceType>17</rasd:ResourceType>
-      </Item>
-      <Item>
-        <rasd:AddressOnParent>7</rasd:AddressOnParent>
-        <rasd:AutomaticAllocation>true</rasd:AutomaticAllocation>
-        <rasd:Connection>VM Network</rasd:Connection>
-        <rasd:ElementName>Network adapter 1</rasd:ElementName>
-        <rasd:InstanceID>5</rasd:InstanceID>
-        <rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType>
-        <rasd:ResourceType>10</rasd:ResourceType>
-      </Item>
-    </VirtualHardwareSection>
-    <ProductSection ovf:required="false">
-      <Info>Release data</Info>
-      <Product>vSphere Kubernetes Service - Guest Cluster Image</Product>
-      <Vendor>VMware Inc.</Vendor>
-      <Version>{version}</Version>
-      <FullVersion>{version}</FullVersion>
-{properties}    </ProductSection>
-  </VirtualSystem>
-</Envelope>
-"#,
-        item = image.item,
-        version = image.version,
-    )
+    OvfDescriptor {
+        name: image.item,
+        os: (os, os_version),
+        guest_id,
+        hardware: "vmx-15",
+        config: &[],
+        extra_config: &[],
+        product: "vSphere Kubernetes Service - Guest Cluster Image".to_owned(),
+        vendor: "VMware Inc.",
+        version: image.version,
+        disk_file: &disk_file(image.item),
+        disk_file_bytes: disk_bytes as u64,
+        disk_bytes: DISK_BYTES,
+        properties: image.properties(),
+    }
+    .text()
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn disk_file(item: &str) -> String {
+    format!("{item}-disk1.vmdk")
 }
 
+/// The capacity of an image's disk.
+const DISK_BYTES: u64 = 20 << 30;
 const SECTOR: usize = 512;
 
 /// Returns the smallest valid stream-optimized VMDK: a header and a descriptor, without data.
@@ -163,7 +95,7 @@ fn disk() -> Vec<u8> {
     disk[4..8].copy_from_slice(&3_u32.to_le_bytes());
     // Flags: the newline test is valid, grains are compressed, markers are used.
     disk[8..12].copy_from_slice(&0x0003_0001_u32.to_le_bytes());
-    let capacity_sectors: u64 = 20 * 1024 * 1024 * 2;
+    let capacity_sectors = DISK_BYTES / SECTOR as u64;
     disk[12..20].copy_from_slice(&capacity_sectors.to_le_bytes());
     // Grain size, descriptor offset and descriptor size, in sectors.
     disk[20..28].copy_from_slice(&128_u64.to_le_bytes());

@@ -12,9 +12,10 @@ mod v1alpha1;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{GROUP, v1alpha1 as old, v1alpha3 as hub};
+use crate::conversion::{Malformed, put_kept, read, take_kept, write};
 use crate::names::annotation::CONVERSION_DATA;
 use crate::partial::{ensure_metadata, take_member};
 
@@ -36,13 +37,8 @@ pub enum ConvertError {
     #[error("TanzuKubernetesCluster has no version {0:?}. Use v1alpha1, v1alpha2 or v1alpha3")]
     UnknownVersion(String),
     /// A field doesn't match its type.
-    #[error("{path}: {reason}")]
-    Malformed {
-        /// The field path.
-        path: String,
-        /// The deserialization error.
-        reason: String,
-    },
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
 }
 
 /// Converts a TanzuKubernetesCluster to another API version, such as `run.tanzu.vmware.com/v1alpha3`. Only one
@@ -139,7 +135,7 @@ where
     From: Becomes<To>,
     To: Becomes<From>,
 {
-    let kept = take_kept(object).filter(|kept| kept.version == To::NAME);
+    let kept = take_kept::<Kept>(object, CONVERSION_DATA).filter(|kept| kept.version == To::NAME);
     let mut lost = Kept { version: From::NAME.to_owned(), ..Kept::default() };
     if let Some(value) = take_member(object, "spec") {
         let spec: From::Spec = read("spec", &value)?;
@@ -172,54 +168,13 @@ where
         set(object, "status", write(&result)?);
     }
     if lost.spec.is_some() || lost.status.is_some() {
-        put_kept(object, &lost)?;
+        put_kept(object, CONVERSION_DATA, &write(&lost)?);
     }
     Ok(())
-}
-
-fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, ConvertError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { at.to_owned() } else { format!("{at}.{path}") };
-        ConvertError::Malformed { path, reason: error.into_inner().to_string() }
-    })
-}
-
-fn write<T: Serialize>(value: &T) -> Result<Value, ConvertError> {
-    let malformed =
-        |error: serde_json::Error| ConvertError::Malformed { path: String::new(), reason: error.to_string() };
-    serde_json::to_value(value).map_err(malformed)
 }
 
 fn set(object: &mut Value, key: &str, value: Value) {
     if let Some(object) = object.as_object_mut() {
         object.insert(key.to_owned(), value);
     }
-}
-
-/// Removes the annotation of an earlier conversion, and returns its value. Returns `None` if it is missing or can't be parsed.
-fn take_kept(object: &mut Value) -> Option<Kept> {
-    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
-    let kept = annotations.remove(CONVERSION_DATA)?;
-    if annotations.is_empty() {
-        object.get_mut("metadata")?.as_object_mut()?.remove("annotations");
-    }
-    serde_json::from_str(kept.as_str()?).ok()
-}
-
-/// Adds the annotation, which keeps values for the conversion back.
-fn put_kept(object: &mut Value, kept: &Kept) -> Result<(), ConvertError> {
-    let text = Value::from(write(kept)?.to_string());
-    let empty = || Value::Object(Map::new());
-    let Some(object) = object.as_object_mut() else { return Ok(()) };
-    let metadata = object.entry("metadata").or_insert_with(empty);
-    let Some(metadata) = metadata.as_object_mut() else { return Ok(()) };
-    let annotations = metadata.entry("annotations").or_insert_with(empty);
-    if annotations.is_null() {
-        *annotations = empty();
-    }
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.insert(CONVERSION_DATA.to_owned(), text);
-    }
-    Ok(())
 }

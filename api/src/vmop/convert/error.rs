@@ -1,9 +1,6 @@
 //! Errors of VirtualMachine conversion.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
+use crate::conversion::Malformed;
 use crate::vmop::GROUP;
 
 /// An error that occurs during conversion.
@@ -20,24 +17,6 @@ pub enum ConvertError {
         api_version: String,
     },
     /// A field doesn't match its type.
-    #[error("{path}: {reason}")]
-    Malformed {
-        /// The field path.
-        path: String,
-        /// The deserialization error.
-        reason: String,
-    },
-}
-
-pub(super) fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, ConvertError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { at.to_owned() } else { format!("{at}.{path}") };
-        ConvertError::Malformed { path, reason: error.into_inner().to_string() }
-    })
-}
-
-pub(super) fn write<T: Serialize>(value: &T) -> Result<Value, ConvertError> {
-    serde_json::to_value(value)
-        .map_err(|error| ConvertError::Malformed { path: String::new(), reason: error.to_string() })
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
 }

@@ -5,8 +5,9 @@
 
 use serde_json::Value;
 
-use super::error::{ConvertError, write};
+use super::error::ConvertError;
 use super::spec::{operation_mode, power_state, show, with_claims};
+use crate::conversion::write;
 use crate::vmop::v1alpha2::{AdvancedSpec, BootstrapSpec, NetworkInterfaceSpec, VirtualMachineSpec as Shown};
 use crate::vmop::{
     NETWORK_TYPE_DISTRIBUTED, NETWORK_TYPE_NSX_T, POWERED_OFF, POWERED_ON, SUSPENDED, TRANSPORT_EXTRA_CONFIG,
