@@ -78,8 +78,6 @@ func parse(args []string) (spec.Options, bool, error) {
 	flags.StringVar(&o.CertFile, "tlscert", "", "PEM `file` of the server certificate")
 	flags.StringVar(&o.KeyFile, "tlskey", "", "PEM `file` of its key")
 	flags.Var(&o.GuestDelay, "guests-report-after", "guests report an address by themselves, so `long` after power-on; without it only the control API reports")
-	collector := flags.String("collector", "ours", "PropertyCollector: ours or upstream")
-	reads := flags.String("soap", "strict", "requests over SOAP: strict, as vCenter reads them, or lenient, as the library does")
 	credentials := flags.String("credentials", "", "JSON `file` with username, password and controlToken, mode 0600")
 	described := flags.String("spec", "", "JSON `file` that describes the inventory; without it a small default")
 	flags.StringVar(&o.LoadFolder, "load", "", "`folder` that govc object.save wrote; its inventory takes the place of the spec's")
@@ -87,20 +85,6 @@ func parse(args []string) (spec.Options, bool, error) {
 	stdinExit := flags.Bool("stdin-exit", false, "exit when stdin is closed")
 	if err := flags.Parse(args); err != nil {
 		return o, false, err
-	}
-	switch *collector {
-	case "ours":
-	case "upstream":
-		o.StockCollector = true
-	default:
-		return o, false, fmt.Errorf("--collector %q: must be ours or upstream", *collector)
-	}
-	switch *reads {
-	case "strict":
-	case "lenient":
-		o.LenientSOAP = true
-	default:
-		return o, false, fmt.Errorf("--soap %q: must be strict or lenient", *reads)
 	}
 	if o.CertFile == "" || o.KeyFile == "" {
 		return o, false, fmt.Errorf("--tlscert and --tlskey are required")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"layercake.invalid/sim/vcsim/spec"
 	"layercake.invalid/sim/vcsim/wire"
 )
 
@@ -63,15 +62,6 @@ func TestSOAPIsStrict(t *testing.T) {
 		if refused != strings.Contains(body, `xsi:type="InvalidRequest"`) {
 			t.Errorf("%s: %d %s", c.name, status, body)
 		}
-	}
-}
-
-func TestSOAPCanBeLenient(t *testing.T) {
-	s := newSite(t, func(o *spec.Options) { o.LenientSOAP = true })
-	call := `<CreateContainerView xmlns="urn:vim25"><_this type="ViewManager">ViewManager</_this><recursive>true</recursive>` +
-		`<container type="Folder">group-d1</container></CreateContainerView>`
-	if status, body := s.envelope(s.token(), call); status != http.StatusOK {
-		t.Errorf("%d %s", status, body)
 	}
 }
 

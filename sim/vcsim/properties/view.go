@@ -60,20 +60,13 @@ func New(vc *core.VCenter, o *outage.Outages, unreserved func(*simulator.Context
 	return &Properties{VCenter: vc, outages: o, unreserved: unreserved}
 }
 
-// Methods are those that read properties. With StockCollector, the library's collector serves them.
+// Methods are those that read properties.
 func (p *Properties) Methods() map[string]core.Override {
-	methods := map[string]core.Override{"Fetch": p.fetch}
-	if !p.Options.StockCollector {
-		methods["CreateContainerView"] = p.createContainerView
-	}
-	return methods
+	return map[string]core.Override{"Fetch": p.fetch, "CreateContainerView": p.createContainerView}
 }
 
-// Connect puts the collector into the registry, in place of the library's, unless StockCollector asks for that one.
+// Connect puts the collector into the registry, in place of the library's.
 func (p *Properties) Connect() {
-	if p.Options.StockCollector {
-		return
-	}
 	ours := &collector{}
 	ours.Self = p.Registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.PropertyCollector
 	p.Registry.Put(ours)

@@ -4,19 +4,17 @@ import "time"
 
 // Options are everything that a simulator is started with.
 type Options struct {
-	Listen         string
-	ControlListen  string
-	Name           string // in URLs of transfers; empty if it is the address of the endpoint
-	CertFile       string
-	KeyFile        string
-	Credentials    Credentials
-	Spec           Spec
-	StockCollector bool
-	LenientSOAP    bool
-	GuestDelay     Delay
-	RealGuests     bool   // see compute.shutdownGuest
-	RecordFolder   string // see Recorder
-	LoadFolder     string // an inventory that govc object.save wrote; the spec's is not built
+	Listen        string
+	ControlListen string
+	Name          string // in URLs of transfers; empty if it is the address of the endpoint
+	CertFile      string
+	KeyFile       string
+	Credentials   Credentials
+	Spec          Spec
+	GuestDelay    Delay
+	RealGuests    bool   // see compute.shutdownGuest
+	RecordFolder  string // see Recorder
+	LoadFolder    string // an inventory that govc object.save wrote; the spec's is not built
 }
 
 // Delay is a duration that may be unset, which is not the same as none.

@@ -26,7 +26,7 @@ func (s *Server) RouteSOAP(mux *http.ServeMux) {
 
 // serveSOAP lets the library decode and encode, with the cookie replaced by the number of the call.
 func (s *Server) serveSOAP(w http.ResponseWriter, r *http.Request, wire string) {
-	if wire == traffic.SOAP && !s.Options.LenientSOAP && s.refusedSOAP(w, r) {
+	if wire == traffic.SOAP && s.refusedSOAP(w, r) {
 		return
 	}
 	k := &core.Call{Wire: wire, Request: r}

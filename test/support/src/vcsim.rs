@@ -99,22 +99,22 @@ impl Sim {
     /// Starts a simulator for the protocol in `LAYERCAKE_WIRE`: `soap`, or VI/JSON by default.
     pub fn start(test: &str) -> Option<Self> {
         let soap = std::env::var("LAYERCAKE_WIRE").is_ok_and(|wire| wire == "soap");
-        Self::over(if soap { WireKind::Soap } else { WireKind::ViJson }, test, &[])
+        Self::over(if soap { WireKind::Soap } else { WireKind::ViJson }, test)
     }
 
     /// Starts a simulator for VI/JSON.
     pub fn over_vijson(test: &str) -> Option<Self> {
-        Self::over(WireKind::ViJson, test, &[])
+        Self::over(WireKind::ViJson, test)
     }
 
     /// Starts a simulator for SOAP.
     pub fn over_soap(test: &str) -> Option<Self> {
-        Self::over(WireKind::Soap, test, &[])
+        Self::over(WireKind::Soap, test)
     }
 
-    /// Starts a simulator with additional arguments. Returns `None`, and prints a line to stderr, if the binary is missing.
-    pub fn over(wire: WireKind, test: &str, more: &'static [&'static str]) -> Option<Self> {
-        Self::offering(&[], &Json::Null, wire, test, more)
+    /// Starts a simulator. Returns `None`, and prints a line to stderr, if the binary is missing.
+    pub fn over(wire: WireKind, test: &str) -> Option<Self> {
+        Self::offering(&[], &Json::Null, wire, test, &[])
     }
 
     /// Starts a simulator with a second library, `subscribed`, which fetches items from the first one on demand.
@@ -156,18 +156,6 @@ impl Sim {
         let ca = write_inputs(folder.path(), libraries, changes);
         let (process, ready) = spawn(&binary, folder.path(), "127.0.0.1:0", more);
         Some(Self { process, ready, ca, control: reqwest::Client::new(), folder, binary, wire, more })
-    }
-
-    /// Starts a simulator with the upstream PropertyCollector, for SOAP.
-    ///
-    /// This collector deadlocks if several mutating calls run at the same time. See [`Sim::at_once`].
-    pub fn upstream(test: &str) -> Option<Self> {
-        Self::over(WireKind::Soap, test, &["--collector", "upstream"])
-    }
-
-    /// Returns the maximum number of concurrent mutating calls.
-    pub fn at_once(&self) -> usize {
-        if self.more.contains(&"upstream") { 1 } else { 20 }
     }
 
     /// Restarts the simulator at the same address, with its initial inventory.

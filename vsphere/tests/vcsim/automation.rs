@@ -155,7 +155,7 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     assert_eq!(format!("{url:?}"), "<redacted>");
 }
 
-everywhere!(
+support::on_both_wires!(
     a_module_holds_vms,
     a_vm_becomes_an_item_once,
     captures_hold_no_place_of_short_calls,

@@ -53,4 +53,4 @@ async fn all_libraries_are_listed(sim: Sim) {
     client.logout().await;
 }
 
-everywhere!(places_have_paths_below_their_roots, all_libraries_are_listed);
+support::on_both_wires!(places_have_paths_below_their_roots, all_libraries_are_listed);

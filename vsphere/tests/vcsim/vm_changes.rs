@@ -9,10 +9,7 @@ use vsphere::{ConfigSpec, Inventory, MoRef, Vm};
 
 use crate::vms::golden;
 
-everywhere!(a_vm_is_changed_and_its_guest_is_asked);
-
-// The upstream collector is excluded: it loses a `leave` update that coincides with another object's change.
-support::on_both_wires!(a_removal_has_its_event_time_and_user);
+support::on_both_wires!(a_vm_is_changed_and_its_guest_is_asked, a_removal_has_its_event_time_and_user);
 
 async fn clone_vm(sim: &Sim, inventory: &Inventory, name: &str) -> MoRef {
     let golden = golden(sim, inventory).await;

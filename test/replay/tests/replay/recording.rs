@@ -47,8 +47,7 @@ fn secrets(sim: &Sim) -> Vec<String> {
 #[tokio::test]
 async fn a_recording_of_the_doctor_is_replayed_and_names_nothing() {
     for wire in [WireKind::ViJson, WireKind::Soap] {
-        let Some(sim) = Sim::over(wire, "a_recording_of_the_doctor_is_replayed_and_names_nothing", &[])
-        else {
+        let Some(sim) = Sim::over(wire, "a_recording_of_the_doctor_is_replayed_and_names_nothing") else {
             return;
         };
         let text = record(&sim, wire).await;
