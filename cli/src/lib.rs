@@ -153,7 +153,7 @@ fn run_command(cli: Cli) -> ExitCode {
             }
             CliCommand::Bootstrap { command } => Box::pin(bootstrap::run(command)).await,
             CliCommand::Init(args) => init::run(*args).await,
-            CliCommand::Manifests(args) => init::manifests(args).await,
+            CliCommand::Manifests(args) => init::manifests(&args),
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,
             CliCommand::Render(args) => clusters::render(args).await,
             CliCommand::Apply(args) => clusters::apply(*args).await,

@@ -25,7 +25,7 @@ pub enum Source {
     Config(&'static str),
     /// Cluster API or another Kubernetes community project.
     Upstream {
-        /// The name of the rendered manifests.
+        /// The folder in config/upstream.
         manifests: &'static str,
         /// The provider's name and type in clusterctl's inventory, such as `kubeadm` and `BootstrapProvider`.
         provider: (&'static str, &'static str),
@@ -67,7 +67,7 @@ const OLDEST_IPAM: &str = "v1.0.0";
 /// The version of gcm, capw and vmop.
 pub const LAYERCAKE: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The name of the manifests for clusterctl's inventory. The inventory isn't a component.
+/// The folder in config/upstream with the CRD of clusterctl's inventory. The inventory isn't a component.
 pub const INVENTORY: &str = "clusterctl";
 
 const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
@@ -194,8 +194,7 @@ impl Component {
         registries.own_tag.as_deref().filter(|_| !self.is_upstream()).unwrap_or(self.image.tag)
     }
 
-    /// Returns the component whose manifests have this name, or `None` if there isn't one. The name is a folder in
-    /// config/, or the name of upstream's rendered manifests.
+    /// Returns the component with this manifest name: a folder in config/ or config/upstream.
     pub fn of_manifests(name: &str) -> Option<&'static Self> {
         COMPONENTS.iter().find(|component| match component.source {
             Source::Config(manifests) | Source::Upstream { manifests, .. } => manifests == name,

@@ -1,5 +1,6 @@
-//! The embedded folder config/: Layercake's CRDs, and each program's rights, arguments and webhooks. An administrator
-//! applies these files to a cluster, and the embedded plane runs the programs with exactly the same files.
+//! The embedded folder config/: Layercake's CRDs, each program's rights, arguments and webhooks, and Cluster API's
+//! manifests. `layercake init` applies these files to a cluster, and the embedded plane runs the programs with exactly
+//! the same files.
 
 use include_dir::{Dir, include_dir};
 use serde_json::Value;
@@ -30,6 +31,12 @@ fn definitions_in(name: &str) -> Result<Vec<Value>> {
 /// Returns the manifests of one of Layercake's programs.
 pub fn manifests(program: &str) -> Result<Manifests> {
     Manifests::sorted(&format!("config/{program}"), documents(program)?)
+}
+
+/// Returns the manifests of an upstream component, or the CRD of clusterctl's inventory, as `hack/generate` has rendered
+/// them.
+pub fn upstream(name: &str) -> Result<Vec<Value>> {
+    documents(&format!("upstream/{name}"))
 }
 
 /// Returns the documents in a folder of config/, without the changes that kustomize would make.

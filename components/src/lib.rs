@@ -13,5 +13,6 @@ pub mod manifest;
 pub mod memory;
 pub mod plan;
 pub mod render;
+pub mod upstream;
 
 pub use error::{Error, Result};

@@ -10,9 +10,6 @@ use crate::error::{Error, Result};
 use crate::render::{self, Certificates, Options};
 use crate::{config, manifest};
 
-/// The manifests of Cluster API and other upstream projects, by name.
-pub type Upstream = BTreeMap<String, Vec<Value>>;
-
 /// A complete installation. It contains private keys, so it doesn't implement `Debug`.
 pub struct Installation {
     /// Namespaces and CRDs, which all other objects need.
@@ -47,7 +44,6 @@ pub struct WantedCertificate {
 /// Returns the certificates that these components' programs need and can't create themselves. Empty if cert-manager
 /// creates them.
 pub fn wanted_certificates(
-    upstream: &Upstream,
     options: &Options,
     components: &[&'static Component],
 ) -> Result<Vec<WantedCertificate>> {
@@ -56,7 +52,7 @@ pub fn wanted_certificates(
     }
     let mut wanted = Vec::new();
     for component in components.iter().filter(|component| component.is_upstream()) {
-        let documents = manifests(component, upstream)?;
+        let documents = manifests(component)?;
         let dns_names = render::dns_names(&documents);
         if let (Some(secret), false) = (render::secret_name(&documents), dns_names.is_empty()) {
             let Component { name, namespace, .. } = **component;
@@ -68,7 +64,6 @@ pub fn wanted_certificates(
 
 /// Returns the objects of these components. `pairs` contains the certificates for [`wanted_certificates`], by component name.
 pub fn installation(
-    upstream: &Upstream,
     options: &Options,
     components: &[&'static Component],
     pairs: &BTreeMap<&str, ServingPair>,
@@ -76,12 +71,12 @@ pub fn installation(
     let mut base = Vec::new();
     let mut parts = Vec::with_capacity(components.len());
     for &component in components {
-        let documents = manifests(component, upstream)?;
+        let documents = manifests(component)?;
         let documents = render::documents(component, &documents, options, pairs.get(component.name));
         parts.push(part(component, documents, &mut base)?);
     }
     base.extend(render::definitions(&config::definitions()?, options.certificates));
-    let inventory = upstream.get(INVENTORY).into_iter().flatten().cloned();
+    let inventory = config::upstream(INVENTORY)?;
     // An installation with Cluster API's core owns the inventory. Otherwise, another tool may own the inventory, so it is only
     // created if it doesn't exist.
     match parts.iter_mut().find(|part| part.component.is_upstream()) {
@@ -110,13 +105,10 @@ fn part(component: &'static Component, documents: Vec<Value>, base: &mut Vec<Val
 }
 
 /// Returns a component's manifests, unchanged.
-fn manifests(component: &Component, upstream: &Upstream) -> Result<Vec<Value>> {
+fn manifests(component: &Component) -> Result<Vec<Value>> {
     match &component.source {
         Source::Config(folder) => config::documents(folder),
-        Source::Upstream { manifests, .. } => {
-            let missing = || Error::manifest(*manifests, "there are no manifests of this name");
-            upstream.get(*manifests).cloned().ok_or_else(missing)
-        }
+        Source::Upstream { manifests, .. } => config::upstream(manifests),
     }
 }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::tools::{Tools, read_documents};
+use crate::tools::Tools;
 use crate::workload::{Ports, Runtime, Wiring, Workload};
+use components::config;
 use components::manifest::{Deployment, Manifests};
 
 /// A manager and its flags for a small machine. With upstream's concurrency of up to 100, most writes on a small
@@ -86,12 +87,11 @@ pub(crate) struct Prepared {
 }
 
 /// Reads the managers' manifests and reserves their ports.
-pub(crate) fn prepare(tools: &Tools) -> Result<Vec<Prepared>> {
+pub(crate) fn prepare() -> Result<Vec<Prepared>> {
     MANAGERS
         .iter()
         .map(|manager| {
-            let documents = read_documents(&tools.manifests, manager.name)?;
-            let mut manifests = Manifests::sorted(manager.name, documents)?;
+            let mut manifests = Manifests::sorted(manager.name, config::upstream(manager.name)?)?;
             manifests.definitions.iter_mut().for_each(label_for_clusterctl);
             Ok(Prepared { manager, manifests, ports: Ports::free()? })
         })

@@ -93,7 +93,7 @@ impl Plane {
     /// [`run_managers`](Self::run_managers), and can start other programs at the same time.
     pub async fn without_managers(options: Options) -> Result<Self> {
         inotify::check()?;
-        let prepared = capi::prepare(&options.tools)?;
+        let prepared = capi::prepare()?;
         Self::served(options, prepared).await
     }
 

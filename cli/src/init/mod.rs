@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries};
-use components::plan::{self, Upstream};
+use components::plan;
 use components::render::{Certificates, Options};
 use futures::FutureExt as _;
 use kube::Client;
@@ -83,10 +83,9 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
         return Ok(());
     }
     let wanted: Vec<_> = decisions.iter().filter_map(to_install).collect();
-    let upstream = upstream().await?;
-    let certificates = plan::wanted_certificates(&upstream, &options, &wanted)?;
+    let certificates = plan::wanted_certificates(&options, &wanted)?;
     let pairs = certificates::read_or_generate(&client, &certificates).await?;
-    let installation = plan::installation(&upstream, &options, &wanted, &pairs)?;
+    let installation = plan::installation(&options, &wanted, &pairs)?;
     let writer = Writer::new(&client, args.timeout);
     writer.install(&installation).await?;
     for (component, decision) in decisions.iter().filter(|one| to_install(one).is_none()) {
@@ -135,18 +134,12 @@ fn shown(component: &Component, decision: &Decision, registries: &Registries) ->
     format!("{:<22} {text}", component.name)
 }
 
-/// Returns the Cluster API manifests, and renders them on first use.
-async fn upstream() -> Result<Upstream> {
-    let render = || plane::tools::ensure_manifests(plane::tools::progress().as_ref());
-    Ok(tokio::task::spawn_blocking(render).await??)
-}
-
 /// Prints all objects that `init` applies to a cluster with cert-manager.
-pub async fn manifests(args: Manifests) -> ExitStatus {
-    status_of(print_manifests(&args).await)
+pub fn manifests(args: &Manifests) -> ExitStatus {
+    status_of(print_manifests(args))
 }
 
-async fn print_manifests(args: &Manifests) -> Result<()> {
+fn print_manifests(args: &Manifests) -> Result<()> {
     let options = Options {
         registries: args.registries.registries(),
         certificates: Certificates::CertManager,
@@ -155,7 +148,7 @@ async fn print_manifests(args: &Manifests) -> Result<()> {
         memory_limits: BTreeMap::new(),
     };
     let components: Vec<_> = COMPONENTS.iter().collect();
-    let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;
+    let installation = plan::installation(&options, &components, &BTreeMap::new())?;
     let objects: Vec<_> = installation.documents().cloned().collect();
     write_out(&crate::manifest::yaml(&objects)?);
     Ok(())

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::facts::{Facts, Installer};
 use super::progress::Progress;
-use super::{decision, interruptible, refuse, upstream};
+use super::{decision, interruptible, refuse};
 use crate::args::Uninstall;
 use crate::exit::ExitStatus;
 use crate::output::{say, write_out};
@@ -46,7 +46,7 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
         return Ok(());
     }
     let options = decision::options(&facts, Registries::default(), None, None);
-    let installation = plan::installation(&upstream().await?, &options, &components, &BTreeMap::new())?;
+    let installation = plan::installation(&options, &components, &BTreeMap::new())?;
     let remover = Remover { client: &client, timeout: args.timeout, progress: Progress::begin() };
     remover.remove(&installation, keeps_own_definitions(&facts)).await
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::upstream::from_kustomize;
 
 const UPSTREAM: &str = r#"
 apiVersion: v1
@@ -66,7 +67,7 @@ spec:
 
 #[test]
 fn upstream_manifests_become_what_the_plane_applies() {
-    let manifests = Manifests::sorted("capi", from_upstream("capi", UPSTREAM).unwrap()).unwrap();
+    let manifests = Manifests::sorted("capi", from_kustomize("capi", UPSTREAM).unwrap()).unwrap();
     let endpoint = Endpoint { port: 4711, ca_bundle: "Q0E=".to_owned(), conversion_key: None };
     assert_eq!(converting_namespace(&manifests.definitions[0]), Some("capi-system"));
     insta::assert_yaml_snapshot!((
@@ -104,19 +105,6 @@ fn only_conversions_are_asked_for_with_the_key() {
 }
 
 #[test]
-fn variables_get_their_defaults() {
-    for (text, expected) in [
-        ("a ${X:=1} b", "a 1 b"),
-        ("${X:-}", ""),
-        ("${A:=${B}", "${B"),
-        ("$X ${Y} ${unclosed", "$X ${Y} ${unclosed"),
-        ("${A:=:8443}${B:=false}", ":8443false"),
-    ] {
-        assert_eq!(with_defaults(text), expected, "{text}");
-    }
-}
-
-#[test]
 fn a_bad_manifest_is_named() {
     let error = parse("config/x.yaml", "a: [").unwrap_err().to_string();
     assert!(error.starts_with("manifest config/x.yaml: "), "{error}");
@@ -129,9 +117,7 @@ fn what_config_declares_can_be_read() {
     assert!(!crate::config::definitions().unwrap().is_empty());
     assert!(!crate::config::external_definitions().unwrap().is_empty());
     for program in ["gcm", "capw", "vmop"] {
-        if let Ok(manifests) = crate::config::manifests(program) {
-            let deployment = manifests.deployment.expect(program);
-            assert!(!deployment.namespace.is_empty() && deployment.service_account != "default", "{program}");
-        }
+        let deployment = crate::config::manifests(program).unwrap().deployment.expect(program);
+        assert!(!deployment.namespace.is_empty() && deployment.service_account != "default", "{program}");
     }
 }

@@ -1,56 +1,10 @@
-use serde_json::json;
 use time::OffsetDateTime;
 
 use super::*;
-use crate::catalogue::{Registries, Source};
+use crate::catalogue::Registries;
 use crate::certificate;
 use crate::memory::GO_LIMIT;
 use crate::render::Networks;
-
-/// Returns a short version of upstream's manifests for a manager.
-fn manager(component: &Component) -> Vec<Value> {
-    let (namespace, name) = (component.namespace, component.deployment);
-    let client = json!({ "service": { "name": "hook", "namespace": namespace, "path": "/convert" } });
-    let annotations = json!({ "cert-manager.io/inject-ca-from": format!("{namespace}/serving-cert") });
-    vec![
-        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }),
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": { "name": format!("things.{}.io", component.name), "annotations": annotations },
-            "spec": { "conversion": { "strategy": "Webhook", "webhook": { "clientConfig": client } } },
-        }),
-        json!({
-            "apiVersion": "cert-manager.io/v1", "kind": "Certificate",
-            "metadata": { "name": "serving-cert", "namespace": namespace },
-            "spec": { "secretName": "hook-cert", "dnsNames": [format!("hook.{namespace}.svc")] },
-        }),
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": { "name": name, "namespace": namespace },
-            "spec": { "template": { "spec": {
-                "containers": [{ "name": "manager", "image": "x:main", "imagePullPolicy": "Always", "args": ["--leader-elect"] }],
-                "volumes": [{ "name": "cert", "secret": { "secretName": "hook-cert" } }],
-            } } },
-        }),
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-            "metadata": { "name": format!("{}-validating", component.name), "annotations": annotations },
-            "webhooks": [{ "name": "a.b.c", "clientConfig": client }],
-        }),
-    ]
-}
-
-fn upstream() -> Upstream {
-    let manifests = COMPONENTS.iter().filter_map(|component| match &component.source {
-        Source::Upstream { manifests, .. } => Some(((*manifests).to_owned(), manager(component))),
-        Source::Config(_) => None,
-    });
-    let inventory = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "providers.clusterctl.cluster.x-k8s.io" },
-    });
-    manifests.chain([(INVENTORY.to_owned(), vec![inventory])]).collect()
-}
 
 fn options(certificates: Certificates) -> Options {
     Options {
@@ -71,11 +25,10 @@ fn own(options: &Options) -> Installation {
 }
 
 fn own_of(options: &Options, components: &[&'static Component]) -> Installation {
-    let upstream = upstream();
-    let wanted = wanted_certificates(&upstream, options, components).unwrap();
+    let wanted = wanted_certificates(options, components).unwrap();
     let now = OffsetDateTime::now_utc();
     let pairs = wanted.iter().map(|one| (one.component, certificate::generate(&one.dns_names, now).unwrap()));
-    installation(&upstream, options, components, &pairs.collect()).unwrap()
+    installation(options, components, &pairs.collect()).unwrap()
 }
 
 fn line(document: &Value) -> String {
@@ -102,7 +55,8 @@ fn without_cert_manager_nothing_waits_for_it() {
         let secret = part.objects.iter().find(|document| document["kind"] == "Secret").unwrap();
         assert!(secret["stringData"]["tls.key"].as_str().unwrap().contains("PRIVATE KEY"));
     }
-    let converted = installation.definitions().find(|one| one["metadata"]["name"] == "things.cluster-api.io");
+    let converted =
+        installation.definitions().find(|one| one["metadata"]["name"] == "clusters.cluster.x-k8s.io");
     let client = converted.unwrap().pointer("/spec/conversion/webhook/clientConfig").unwrap();
     assert!(client["caBundle"].is_string() && client["service"].is_object());
     // Layercake's programs create their own certificate if none is mounted.
@@ -115,8 +69,8 @@ fn without_cert_manager_nothing_waits_for_it() {
 #[test]
 fn with_cert_manager_it_makes_all_certificates() {
     let options = options(Certificates::CertManager);
-    assert_eq!(wanted_certificates(&upstream(), &options, &all()).unwrap(), []);
-    let installation = installation(&upstream(), &options, &all(), &BTreeMap::new()).unwrap();
+    assert_eq!(wanted_certificates(&options, &all()).unwrap(), []);
+    let installation = installation(&options, &all(), &BTreeMap::new()).unwrap();
     let kinds = |part: &Part| part.objects.iter().filter(|one| one["kind"] == "Certificate").count();
     let with: Vec<_> =
         installation.parts.iter().filter(|part| kinds(part) == 1).map(|part| part.component.name).collect();
@@ -188,8 +142,7 @@ fn nothing_of_another_tools_installation_is_touched() {
         own_of(&options(Certificates::Own), components).documents().map(line).collect::<Vec<_>>()
     };
     let without = lines(&ours);
-    let of_upstream =
-        |line: &&String| line.contains("capi-") || line.contains("things.") || line.contains("clusterctl");
+    let of_upstream = |line: &&String| line.contains("capi-") || line.contains("x-k8s.io");
     assert_eq!(without.iter().filter(of_upstream).collect::<Vec<_>>(), Vec::<&String>::new());
     // If the IPAM provider is the only upstream component, the inventory is one of its defaults, so that an inventory that
     // clusterctl created isn't changed.

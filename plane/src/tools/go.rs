@@ -82,7 +82,7 @@ pub(super) fn run(mut command: Command, tool: &str, mut on_line: impl FnMut(&str
 
 /// Runs a command, and returns its standard output. If the command fails, the error contains its standard error.
 pub(super) fn output(command: &mut Command, tool: &str) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().doing(|| format!("render {tool}"))?;
+    let output = command.stdin(Stdio::null()).output().doing(|| format!("run Go for {tool}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -2,7 +2,7 @@
 //!
 //! A program is taken, in this order, from an explicit path, from the folder KUBEBUILDER_ASSETS, from PATH (both only
 //! if its version fits), and from a cache folder. Missing programs are built from embedded Go modules, once per user
-//! and version. Go is only run if a program or the rendered manifests are missing.
+//! and version. Go is only run if a program is missing.
 
 mod build;
 mod cache;
@@ -10,7 +10,6 @@ mod dependencies;
 mod estimate;
 mod find;
 mod go;
-mod manifests;
 mod module;
 mod progress;
 mod tool;
@@ -24,12 +23,9 @@ pub use module::{CLUSTER_API, ETCD, GO, IPAM, KUBERNETES, Module};
 pub use progress::{Progress, progress};
 pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, managers, names};
 
-pub(crate) use manifests::read_documents;
-
 use crate::error::{Error, Result};
 use cache::Cache;
-use components::plan::Upstream;
-use tool::{CONTROL_PLANE, KUSTOMIZE};
+use tool::CONTROL_PLANE;
 
 /// The paths to the stack's programs.
 #[derive(Debug, Clone)]
@@ -41,8 +37,6 @@ pub struct Tools {
     pub capi_kubeadm_bootstrap: PathBuf,
     pub capi_kubeadm_control_plane: PathBuf,
     pub capi_ipam_in_cluster: PathBuf,
-    /// The folder with the Cluster API managers' rendered manifests, one JSON file per manager.
-    pub manifests: PathBuf,
     /// The programs in [`Options::further`], by name.
     further: BTreeMap<&'static str, PathBuf>,
 }
@@ -71,7 +65,6 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
     let cache = Cache::open(options.cache.clone())?;
     let wanted: Vec<_> = CONTROL_PLANE.iter().chain(options.further.iter().copied()).collect();
     let mut paths = found_or_built(options, &wanted, &cache, progress)?;
-    render_manifests(&cache, progress)?;
     let mut path = |name: &str| paths.remove(name).unwrap_or_default();
     Ok(Tools {
         etcd: path("etcd"),
@@ -81,25 +74,8 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
         capi_kubeadm_bootstrap: path("capi-kubeadm-bootstrap"),
         capi_kubeadm_control_plane: path("capi-kubeadm-control-plane"),
         capi_ipam_in_cluster: path("capi-ipam-in-cluster"),
-        manifests: manifests::folder(&cache),
         further: paths,
     })
-}
-
-/// Returns the manifests of Cluster API and the other upstream components. Blocks for a minute if it has to render them.
-pub fn ensure_manifests(progress: &dyn Progress) -> Result<Upstream> {
-    let cache = Cache::open(None)?;
-    render_manifests(&cache, progress)?;
-    manifests::read(&cache)
-}
-
-fn render_manifests(cache: &Cache, progress: &dyn Progress) -> Result<()> {
-    if manifests::exist(cache) {
-        return Ok(());
-    }
-    let kustomize =
-        found_or_built(&Options::default(), &[&KUSTOMIZE], cache, progress)?.remove(KUSTOMIZE.name);
-    manifests::render(cache, &kustomize.unwrap_or_default(), progress)
 }
 
 /// Finds a program, or builds it if it is missing. Blocks for a minute if it has to build.

@@ -15,7 +15,6 @@ static K8S_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/k8s");
 static ETCD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/etcd");
 static CAPI_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/capi");
 static IPAM_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/ipam");
-static KUSTOMIZE_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/kustomize");
 
 /// The Kubernetes release of the control plane.
 pub const KUBERNETES: &str = "1.36.3";
@@ -72,8 +71,6 @@ pub(super) static CAPI: Module = Module {
 };
 /// The in-cluster IPAM provider, which depends on an older Cluster API than [`CAPI`].
 pub(super) static IPAM_MODULE: Module = Module::new("ipam", &IPAM_SOURCES);
-/// kustomize's library with a small program around it.
-pub(super) static KUSTOMIZE: Module = Module::new("kustomize", &KUSTOMIZE_SOURCES);
 
 impl Module {
     /// Creates a module without stamps or tags.
@@ -176,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_named_after_all_that_a_build_depends_on() {
-        let modules = [&K8S, &ETCD_MODULE, &CAPI, &IPAM_MODULE, &KUSTOMIZE];
+        let modules = [&K8S, &ETCD_MODULE, &CAPI, &IPAM_MODULE];
         assert!(modules.iter().all(|module| module.is_complete()));
         let names = modules.map(Module::folder);
         assert!(names.iter().all(|name| name.rsplit('-').next().is_some_and(|hash| hash.len() == 16)));

@@ -89,8 +89,6 @@ pub static CLUSTERCTL: Tool =
     Tool::new("clusterctl", &module::CAPI, "sigs.k8s.io/cluster-api/cmd/clusterctl")
         .with_version(&["version", "-o", "short"], "v1.14.")
         .taking(30);
-/// The program that renders Cluster API's manifests.
-pub(super) static KUSTOMIZE: Tool = Tool::new("kustomize", &module::KUSTOMIZE, ".");
 
 /// Programs that are built on first use.
 pub(super) static ON_DEMAND: [&Tool; 3] = [&KUBECTL, &KUBEADM, &CLUSTERCTL];

@@ -316,7 +316,7 @@ pub const CLUSTER_NAME: &str = "topology";
 /// Returns the documents in a clusterctl template, with these control plane and worker counts.
 pub fn template_documents(story: &Story, file: &str, counts: [&str; 2]) -> Vec<Value> {
     let path = format!("{}/../config/clusterctl/templates/{file}", env!("CARGO_MANIFEST_DIR"));
-    let mut text = components::manifest::with_defaults(&std::fs::read_to_string(path).unwrap());
+    let mut text = components::upstream::with_defaults(&std::fs::read_to_string(path).unwrap());
     for (variable, value) in [
         ("CLUSTER_NAME", CLUSTER_NAME),
         ("KUBERNETES_VERSION", "v1.35.4"),

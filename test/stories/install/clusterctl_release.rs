@@ -10,7 +10,7 @@ use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::own_server::OwnServer;
-use crate::harness::story::{Story, assert_contains, story};
+use crate::harness::story::{assert_contains, story};
 
 const CAPW: (&str, &str) = ("vmware-system-capw", "vmware-system-capw-controller-manager");
 const VMOP: (&str, &str) = ("vmware-system-vmop", "vmware-system-vmop-controller-manager");
@@ -19,7 +19,7 @@ const VMOP: (&str, &str) = ("vmware-system-vmop", "vmware-system-vmop-controller
 fn a_release_is_installed_and_removed_with_clusterctl() {
     story("clusterctl", |story| async move {
         let folder = tempfile::tempdir().expect("a folder");
-        let clusterctl = Clusterctl::prepare(&story, folder.path());
+        let clusterctl = Clusterctl::prepare(folder.path());
         let kinds = ["certificates", "issuers"].map(of_cert_manager).to_vec();
         let server = OwnServer::start(&story, kinds).await;
         let init = ["init", "--infrastructure=wcp", "--runtime-extension=vm-operator", "--ipam=in-cluster"];
@@ -132,11 +132,10 @@ const UPSTREAM: [Upstream; 4] = [
 
 impl Upstream {
     /// Writes the provider's release into a repository, and returns its entry for the clusterctl configuration.
-    fn put_into(&self, repository: &Path, manifests: &Path) -> String {
+    fn put_into(&self, repository: &Path) -> String {
         let folder = repository.join(self.label).join(format!("v{}", self.version));
         std::fs::create_dir_all(&folder).expect("a folder");
-        let rendered = std::fs::read(manifests.join(format!("{}.json", self.manager))).expect("manifests");
-        let documents: Vec<Value> = serde_json::from_slice(&rendered).expect("documents");
+        let documents = components::config::upstream(self.manager).expect("manifests");
         let documents: Vec<_> = documents.iter().map(Value::to_string).collect();
         std::fs::write(folder.join(self.components), documents.join("\n---\n")).expect("written");
         let mut numbers = self.version.split('.').map(|number| number.parse::<u32>().expect("a number"));
@@ -158,13 +157,13 @@ struct Clusterctl {
 
 impl Clusterctl {
     /// Writes the release files and the upstream providers into `folder`.
-    fn prepare(story: &Story, folder: &Path) -> Self {
+    fn prepare(folder: &Path) -> Self {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../release/write-files");
         succeeded(&Command::new(script).arg(folder).output().expect("release/write-files"));
         let config = folder.join("clusterctl.yaml");
         let mut text = std::fs::read_to_string(&config).expect("the configuration of the release");
         for provider in UPSTREAM {
-            text.push_str(&provider.put_into(folder, &story.shared.tools.manifests));
+            text.push_str(&provider.put_into(folder));
         }
         text.push_str(
             "WCP_NETWORK_PROVIDER: NSXT\nVSPHERE_IMAGE_NAME: node-image\nVSPHERE_STORAGE_CLASS: gold\n\

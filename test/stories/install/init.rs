@@ -16,7 +16,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use layercake::args::{Cli, CliCommand};
 use layercake::init::{self, decision, facts::Facts};
-use layercake::manifest;
 use serde_json::{Value, json};
 use support::wait::poll;
 
@@ -99,17 +98,6 @@ fn cert_manager_issues_the_certificates_of_webhooks() {
         drop(cert_manager);
         cluster.stop().await;
     });
-}
-
-#[test]
-fn manifests_are_those_of_a_cluster_with_cert_manager() {
-    let output = layercake(&["manifests"]).output().unwrap();
-    assert_ends(&output, 0, &[]);
-    let documents = manifest::documents(&String::from_utf8(output.stdout).unwrap()).unwrap();
-    let count = |kind: &str| documents.iter().filter(|document| document["kind"] == kind).count();
-    assert_eq!(count("Deployment"), COMPONENTS.len());
-    // capw doesn't have webhooks.
-    assert_eq!((count("Certificate"), count("Secret")), (COMPONENTS.len() - 1, 0));
 }
 
 #[test]
@@ -305,10 +293,8 @@ async fn generations(deployments: &Api<Deployment>) -> Vec<(String, Option<i64>)
 async fn installed_versions(client: &Client) -> BTreeMap<String, String> {
     let facts = Facts::gather(client).await.unwrap();
     let options = decision::options(&facts, Registries::default(), None, None);
-    let manifests = || plane::tools::ensure_manifests(plane::tools::progress().as_ref());
-    let upstream = tokio::task::spawn_blocking(manifests).await.unwrap().unwrap();
     let components: Vec<_> = COMPONENTS.iter().collect();
-    let installation = plan::installation(&upstream, &options, &components, &BTreeMap::new()).unwrap();
+    let installation = plan::installation(&options, &components, &BTreeMap::new()).unwrap();
     let mut versions = BTreeMap::new();
     for document in installation.documents() {
         let name = document["metadata"]["name"].as_str().unwrap();

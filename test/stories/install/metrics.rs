@@ -22,7 +22,7 @@ const PROGRAMS: [(&str, &str); 3] = [
 #[test]
 fn metrics_are_for_who_may_get_them() {
     story("metrics", |story| async move {
-        let server = OwnServer::start(&story, upstream_definitions(&story)).await;
+        let server = OwnServer::start(&story, upstream_definitions()).await;
         server.apply("config/crd", &render("crd"));
         server.wait_until_served();
         let (stranger, collector) = (token(&server, "stranger").await, token(&server, "collector").await);
@@ -91,14 +91,11 @@ async fn bind(server: &OwnServer, role: &str) {
 }
 
 /// Returns Cluster API's CRDs without conversion webhooks. gcm and capw watch these kinds.
-pub fn upstream_definitions(story: &Story) -> Vec<Value> {
-    let folder = &story.shared.tools.manifests;
-    let mut definitions = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("Cluster API's manifests") {
-        let text = std::fs::read(entry.unwrap().path()).unwrap();
-        let documents: Vec<Value> = serde_json::from_slice(&text).unwrap();
-        definitions.extend(documents.into_iter().filter(|one| one["kind"] == "CustomResourceDefinition"));
-    }
+pub fn upstream_definitions() -> Vec<Value> {
+    let names = plane::tools::managers().map(|manager| manager.name);
+    let documents = names.flat_map(|name| components::config::upstream(name).expect("manifests"));
+    let mut definitions: Vec<_> =
+        documents.filter(|document| document["kind"] == "CustomResourceDefinition").collect();
     for definition in &mut definitions {
         definition["spec"]["conversion"] = json!({"strategy": "None"});
     }

@@ -157,7 +157,7 @@ fn the_configuration_of_the_service_is_one_and_checked() {
 #[test]
 fn gcm_is_ready_where_the_kind_of_its_configuration_is_not_served() {
     story("no-configuration", |story| async move {
-        let server = OwnServer::start(&story, upstream_definitions(&story)).await;
+        let server = OwnServer::start(&story, upstream_definitions()).await;
         let is_its = |document: &Value| document["spec"]["names"]["kind"] == "TkgServiceConfiguration";
         let (its, others): (Vec<_>, Vec<_>) = render("crd").into_iter().partition(is_its);
         assert_eq!(its.len(), 1);

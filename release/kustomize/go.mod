@@ -1,4 +1,4 @@
-module layercake.invalid/plane/modules/kustomize
+module layercake.invalid/release/kustomize
 
 go 1.26.0
 
