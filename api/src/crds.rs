@@ -129,7 +129,7 @@ fn virtual_machine() -> CustomResourceDefinition {
     converted_by(for_guests(crd), &VM_OPERATOR)
 }
 
-/// Serves only the stored version, until an administrator enables the newer one with config/guest-providers.
+/// Serves only the stored version, until an administrator enables the newer one (docs/vm-api.md).
 ///
 /// kubectl and Kubernetes controllers that watch all kinds use the newest served version, so each object and each
 /// change would be converted for them.

@@ -84,7 +84,7 @@ pub enum CliCommand {
     /// Install or upgrade Cluster API and the controllers of Layercake on a Kubernetes cluster. Refuses with the reason before
     /// it writes anything. Run it again after an interruption.
     Init(Box<Init>),
-    /// Print everything that `init` applies, as manifests for a cluster with cert-manager.
+    /// Print what `init` applies as manifests, by default for a cluster with cert-manager.
     Manifests(Manifests),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),

@@ -40,6 +40,28 @@ fn manifests_are_printed_at_once_and_use_cert_manager() {
 }
 
 #[test]
+fn the_vm_operator_alone_does_not_need_cert_manager() {
+    let documents = manifests(&["--component=vmop", "--webhook-certificates=own"]);
+    assert_eq!(count(&documents, "Deployment"), 1);
+    let others = ["cert-manager.io/", "clusterctl.cluster.x-k8s.io/"];
+    let is_other = |document: &&Value| {
+        others.iter().any(|group| document["apiVersion"].as_str().unwrap().starts_with(group))
+    };
+    assert_eq!(documents.iter().find(is_other), None);
+}
+
+#[test]
+fn cluster_apis_webhooks_need_cert_manager() {
+    let output = Command::new(env!("CARGO_BIN_EXE_layercake"))
+        .args(["manifests", "--webhook-certificates=own"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("cluster-api cannot create the certificate of its webhooks"), "{message}");
+}
+
+#[test]
 fn manifests_are_the_same_each_time() {
     let args = ["--image-registry=registry.example.com", "--network-provider=nsx"];
     assert_eq!(manifests(&args), manifests(&args));

@@ -112,13 +112,17 @@ fn manifests(component: &Component) -> Result<Vec<Value>> {
     }
 }
 
+impl Part {
+    /// Returns the component's documents in the order in which they are applied.
+    pub fn documents(&self) -> impl Iterator<Item = &Value> {
+        self.objects.iter().chain(&self.defaults).chain([&self.deployment]).chain(&self.after)
+    }
+}
+
 impl Installation {
     /// Returns all documents in the order in which they are applied.
     pub fn documents(&self) -> impl Iterator<Item = &Value> {
-        let parts = self.parts.iter().flat_map(|part| {
-            part.objects.iter().chain(&part.defaults).chain([&part.deployment]).chain(&part.after)
-        });
-        self.base.iter().chain(parts)
+        self.base.iter().chain(self.parts.iter().flat_map(Part::documents))
     }
 
     /// Returns the CRDs, which must be served before objects of their kinds are applied.

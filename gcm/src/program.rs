@@ -99,7 +99,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     // Reading clusters needs the conversion webhook, so serve it first.
     let router = webhook::router(webhooks);
     let own = webhook::OWN_CERTIFICATE;
-    kit::webhook::serve_with_fallback(&started, &flags.webhook, router, facts, own).await?;
+    kit::webhook::serve(&started, &flags.webhook, router, facts, own).await?;
     tokio::select! {
         ((), (), ()) = async {
             tokio::join!(releases.complete(), os_images.complete(), configurations.settled())

@@ -48,7 +48,13 @@ pub const ALL: &[(&str, &[&str])] = &[
         ],
     ),
     ("init list-images", &["layercake init list-images --image-registry registry.example.com/mirror"]),
-    ("manifests", &["layercake manifests > management.yaml"]),
+    (
+        "manifests",
+        &[
+            "layercake manifests > management.yaml",
+            "layercake manifests --component vmop --webhook-certificates own > vmop.yaml",
+        ],
+    ),
     ("uninstall", &["layercake uninstall --plan"]),
     (
         "apply",

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
-use components::catalogue::Registries;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand, ValueEnum};
+use components::catalogue::{COMPONENTS, Registries};
+use components::render::Certificates;
 
 use super::shared::{ClusterFlags, SiteNetworkProvider, duration};
 
@@ -94,9 +96,35 @@ impl RegistryFlags {
     }
 }
 
+/// The sources of webhook certificates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WebhookCertificates {
+    /// cert-manager issues the certificates.
+    #[default]
+    CertManager,
+    /// gcm and vmop create and renew their own certificates.
+    Own,
+}
+
+impl WebhookCertificates {
+    /// Returns the matching option for an installation.
+    pub fn certificates(self) -> Certificates {
+        match self {
+            Self::CertManager => Certificates::CertManager,
+            Self::Own => Certificates::Own,
+        }
+    }
+}
+
 /// Flags of `manifests`.
 #[derive(Clone, Debug, Args)]
 pub struct Manifests {
+    /// The component to print, with all kinds of Layercake. Can be repeated. Default: all components.
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(COMPONENTS.iter().map(|one| one.name)))]
+    pub component: Vec<String>,
+    /// The source of the webhook certificates. Cluster API's webhooks need cert-manager.
+    #[arg(long, value_enum, default_value_t)]
+    pub webhook_certificates: WebhookCertificates,
     /// The registries of images.
     #[command(flatten)]
     pub registries: RegistryFlags,

@@ -163,14 +163,13 @@ fn judge_crds(
     if missing.is_empty() {
         CRDS.ok(format!("{} kinds", ours.len()))
     } else {
-        CRDS.error(format!("missing: {}", missing.join(", ")), install_again("config/crd"))
+        CRDS.error(format!("missing: {}", missing.join(", ")), INSTALL_AGAIN)
     }
 }
 
-/// Returns the remedy for an incomplete installation. `folders` are the folders to apply with kubectl.
-fn install_again(folders: &str) -> String {
-    format!("Run layercake init again, or kubectl apply -k {folders} if you installed with kubectl")
-}
+/// The remedy for an incomplete installation.
+const INSTALL_AGAIN: &str =
+    "Run layercake init again, or the tool with which you applied the output of layercake manifests";
 
 fn judge_cluster_api(installed: &[&Program], there: &[CustomResourceDefinition]) -> Diagnosis {
     if !installed.iter().any(|program| program.is_above_cluster_api) {
@@ -251,7 +250,7 @@ fn judge_lease(program: &str, namespace: &str, leases: &[Lease], now: Timestamp)
     match renewed {
         None => LEADERS.error(
             format!("{program} has never run: its lease does not exist in {namespace}"),
-            install_again(&format!("config/{program}")),
+            INSTALL_AGAIN,
         ),
         Some(renewed) if now.duration_since(renewed).as_secs() > STALE_S => LEADERS
             .error(format!("{program} has no leader: its lease was renewed last at {renewed:.0}"), remedy),
@@ -284,7 +283,7 @@ async fn webhooks(client: &Client) -> Diagnosis {
 
 fn judge_webhooks(webhooks: &[(String, WebhookClientConfig)]) -> Diagnosis {
     if webhooks.is_empty() {
-        return WEBHOOKS.error("no webhook is configured", install_again("config/gcm and config/vmop"));
+        return WEBHOOKS.error("no webhook is configured", INSTALL_AGAIN);
     }
     let empty =
         |config: &WebhookClientConfig| config.ca_bundle.as_ref().is_none_or(|bundle| bundle.0.is_empty());

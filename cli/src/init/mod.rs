@@ -134,7 +134,7 @@ fn shown(component: &Component, decision: &Decision, registries: &Registries) ->
     format!("{:<22} {text}", component.name)
 }
 
-/// Prints all objects that `init` applies to a cluster with cert-manager.
+/// Prints the objects that `init` applies to a cluster, for all or some components.
 pub fn manifests(args: &Manifests) -> ExitStatus {
     status_of(print_manifests(args))
 }
@@ -142,12 +142,21 @@ pub fn manifests(args: &Manifests) -> ExitStatus {
 fn print_manifests(args: &Manifests) -> Result<()> {
     let options = Options {
         registries: args.registries.registries(),
-        certificates: Certificates::CertManager,
+        certificates: args.webhook_certificates.certificates(),
         networks: args.network_provider.networks(),
         nodes_pull_images: args.nodes_pull_images,
         memory_limits: BTreeMap::new(),
     };
-    let components: Vec<_> = COMPONENTS.iter().collect();
+    let is_wanted = |component: &&Component| {
+        args.component.is_empty() || args.component.iter().any(|name| name == component.name)
+    };
+    let components: Vec<_> = COMPONENTS.iter().filter(is_wanted).collect();
+    if let Some(needy) = plan::wanted_certificates(&options, &components)?.first() {
+        return Err(ExitStatus::Usage.error(format!(
+            "{} cannot create the certificate of its webhooks. Use cert-manager, or layercake init, or name only gcm, capw and vmop with --component",
+            needy.component
+        )));
+    }
     let installation = plan::installation(&options, &components, &BTreeMap::new())?;
     let objects: Vec<_> = installation.documents().cloned().collect();
     write_out(&crate::manifest::yaml(&objects)?);

@@ -3,6 +3,7 @@ use time::OffsetDateTime;
 use super::*;
 use crate::catalogue::Registries;
 use crate::certificate;
+use crate::manifest::Manifests;
 use crate::memory::GO_LIMIT;
 use crate::render::Networks;
 
@@ -152,4 +153,26 @@ fn nothing_of_another_tools_installation_is_touched() {
         with_ipam.definitions().all(|one| one["metadata"]["name"] != "providers.clusterctl.cluster.x-k8s.io")
     );
     assert_eq!(with_ipam.parts[0].defaults.len(), 1);
+}
+
+#[test]
+fn the_embedded_plane_runs_what_is_installed() {
+    for part in own(&options(Certificates::Own)).parts {
+        let Component { name, source: Source::Config(folder), .. } = part.component else { continue };
+        let embedded = config::manifests(folder).unwrap();
+        let installed: Vec<_> = part.documents().cloned().collect();
+        let found = Manifests::sorted(name, installed.iter().cloned()).unwrap();
+        assert_eq!(embedded.deployment, found.deployment, "{name}");
+        // Labels and annotations differ: they are for cert-manager and for the installation's own tools.
+        for document in embedded.objects.iter().chain(&embedded.webhooks) {
+            let same = installed.iter().find(|other| line(other) == line(document));
+            let same = same.unwrap_or_else(|| panic!("{} is not installed", line(document)));
+            let rest = |document: &Value| {
+                let mut rest = document.clone();
+                rest.as_object_mut().unwrap().remove("metadata");
+                rest
+            };
+            assert_eq!(rest(same), rest(document), "{}", line(document));
+        }
+    }
 }

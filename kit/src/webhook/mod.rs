@@ -15,6 +15,7 @@ mod tests;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::{Extension, Router};
@@ -33,43 +34,16 @@ use crate::webhook::self_managed::SelfManaged;
 /// Serves `router` over HTTPS in the background, as configured by `flags`. The program isn't ready until the server has started.
 ///
 /// Admission reviews wait for `facts`. If the facts aren't read in time, the review is rejected with an
-/// error that clients retry. Conversion reviews don't wait.
+/// error that clients retry. Conversion reviews don't wait. `names` are the objects for a certificate that the program
+/// creates.
 pub async fn serve(
-    runtime: &Runtime,
-    flags: &flags::Webhook,
-    router: Router,
-    facts: Facts,
-) -> io::Result<SocketAddr> {
-    let certificate = mounted::Certificate::read(&flags.webhook_cert_dir)?;
-    serve_with(runtime, flags, router.layer(Extension(facts)), Arc::new(certificate)).await
-}
-
-/// Same as [`serve`], but the program creates its own certificate if there isn't a mounted one.
-pub async fn serve_with_fallback(
     runtime: &Runtime,
     flags: &flags::Webhook,
     router: Router,
     facts: Facts,
     names: SelfManaged,
 ) -> io::Result<SocketAddr> {
-    if flags.webhook_cert_dir.join("tls.crt").exists() {
-        return serve(runtime, flags, router, facts).await;
-    }
-    tracing::info!(
-        folder = %flags.webhook_cert_dir.display(),
-        secret = names.secret,
-        "no webhook certificate is mounted; creating and renewing one"
-    );
-    let certificate = self_managed::spawn_keeper(runtime, names);
-    serve_with(runtime, flags, router.layer(Extension(facts)), certificate).await
-}
-
-async fn serve_with(
-    runtime: &Runtime,
-    flags: &flags::Webhook,
-    router: Router,
-    certificate: Arc<dyn ResolvesServerCert>,
-) -> io::Result<SocketAddr> {
+    let certificate = choose_certificate(runtime, &flags.webhook_cert_dir, names)?;
     let requirement = runtime.ready.require("webhook");
     let callers = Callers {
         authorities: flags.webhook_client_ca.as_deref().map(read_authorities).transpose()?,
@@ -81,9 +55,29 @@ async fn serve_with(
     let listener = TcpListener::bind(flags.webhook_address).await?;
     let address = listener.local_addr()?;
     let tls = acceptor(certificate, callers.authorities.clone())?;
-    let router = router.layer(Extension(Arc::new(gate)));
+    let router = router.layer(Extension(facts)).layer(Extension(Arc::new(gate)));
     server::spawn_for(callers, listener, Some(tls), router, server::LIMITS, runtime.shutdown.clone());
     tracing::info!(%address, "serving webhooks");
     requirement.met();
     Ok(address)
+}
+
+/// Returns the certificate to present: the mounted one if there is one, or else one that the program creates and renews.
+///
+/// Nothing else chooses, so whoever deploys a program chooses by mounting a certificate or not: cert-manager's Secret, or
+/// the embedded plane's files.
+fn choose_certificate(
+    runtime: &Runtime,
+    folder: &Path,
+    names: SelfManaged,
+) -> io::Result<Arc<dyn ResolvesServerCert>> {
+    if folder.join("tls.crt").exists() {
+        return Ok(Arc::new(mounted::Certificate::read(folder)?));
+    }
+    tracing::info!(
+        folder = %folder.display(),
+        secret = names.secret,
+        "no webhook certificate is mounted; creating and renewing one"
+    );
+    Ok(self_managed::spawn_keeper(runtime, names))
 }

@@ -7,7 +7,7 @@ use layercake::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::command::layercake;
-use crate::harness::own_server::{OwnServer, render};
+use crate::harness::own_server::{OwnServer, definitions, installed_program};
 use crate::harness::story::{Story, assert_contains, story};
 
 /// The flags that select among several objects in the simulated vCenter.
@@ -116,9 +116,9 @@ async fn assert_the_doctor_agrees(story: &Story, objects: &[Value], password: &s
             "{status:?} {errors}"
         );
     }
-    server.apply("config/crd", &render("crd"));
+    server.apply("the CRDs", &definitions());
     server.wait_until_served();
-    server.apply("config/vmop-standalone", &render("vmop-standalone"));
+    server.apply("vmop", &installed_program("vmop"));
     let site: Vec<_> = objects.iter().filter(|object| !is_pool(object)).cloned().collect();
     server.apply("the site file", &site);
     server.apply(

@@ -66,7 +66,7 @@ fn a_guests_programs_are_served_in_v1alpha2() {
         story.wait_until_running("lent").await;
         wait_for_accounts(&story).await;
         let guest = story.guest_client("lent").await;
-        providers::serve_versions(&story, "guest-providers").await;
+        providers::serve_versions(&story, true).await;
         let steps = async {
             let worker = the_guests_programs_are_served(&story, &guest, "v1alpha2").await;
             let (cloud_provider, storage) =
@@ -76,7 +76,7 @@ fn a_guests_programs_are_served_in_v1alpha2() {
             providers::change_nothing_else(&story, &story.client(), &worker).await;
         };
         let steps = AssertUnwindSafe(steps).catch_unwind().await;
-        providers::serve_versions(&story, "crd").await;
+        providers::serve_versions(&story, false).await;
         steps.unwrap();
         story.delete("TanzuKubernetesCluster", "lent", CLUSTER).await;
     });

@@ -5,7 +5,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::objects::small_claim;
 use crate::harness::plain_vm::PlainVm;
+use crate::harness::shared_stack;
 use crate::harness::story::{SOON, Story, api_resource, assert_contains, condition, merge};
-use crate::harness::{own_server, shared_stack};
 
 const NODE_PORT: u16 = 30_080;
 
@@ -189,22 +189,21 @@ pub async fn serve_a_volume(story: &Story, storage: &Client, worker: &Value, ver
     story.wait_until("the claim is gone", SOON, async || read(&claims, claim).await.is_none()).await;
 }
 
-/// Serves the VM operator's kinds in the versions that this folder of config/ defines.
-pub async fn serve_versions(story: &Story, folder: &str) {
+/// Serves the VM operator's kinds in v1alpha1, and also in v1alpha2 if `newest`. docs/vm-api.md shows the command.
+pub async fn serve_versions(story: &Story, newest: bool) {
     let definitions: Api<CustomResourceDefinition> = Api::all(story.client());
-    let named = |document: &Value, name: &str| document["metadata"]["name"] == name;
-    let documents = own_server::render(folder);
     for name in ["virtualmachines.vmoperator.vmware.com", "virtualmachineservices.vmoperator.vmware.com"] {
-        let document = documents.iter().find(|document| named(document, name)).expect(name);
-        merge(&definitions, name, json!({"spec": {"versions": document["spec"]["versions"]}}))
-            .await
-            .expect(name);
+        let patch = json!([
+            { "op": "test", "path": "/spec/versions/1/name", "value": "v1alpha2" },
+            { "op": "replace", "path": "/spec/versions/1/served", "value": newest },
+        ]);
+        let patch: Patch<CustomResourceDefinition> = Patch::Json(serde_json::from_value(patch).unwrap());
+        definitions.patch(name, &PatchParams::default(), &patch).await.expect(name);
     }
-    let wanted = folder == "guest-providers";
     for kind in ["VirtualMachine", "VirtualMachineService"] {
         let objects = versioned(&story.client(), story, kind, "v1alpha2");
-        let so = || async { (objects.list(&ListParams::default()).await.is_ok() == wanted).then_some(()) };
-        story.wait_for(&format!("{kind} in the versions of {folder}"), SOON, so).await;
+        let so = || async { (objects.list(&ListParams::default()).await.is_ok() == newest).then_some(()) };
+        story.wait_for(&format!("{kind} in v1alpha2: {newest}"), SOON, so).await;
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use components::catalogue::{Component, Registries};
+use components::manifest::DEFINITION;
+use components::plan::{self, Installation};
+use components::render::{Certificates, Networks, Options};
 use kube::Client;
-use layercake::manifest;
 use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 
@@ -129,22 +132,29 @@ pub fn kubectl(kubeconfig: &Path) -> Command {
     command
 }
 
-/// Renders a folder of config/ with `kubectl kustomize`.
-pub fn render(folder: &str) -> Vec<Value> {
-    let kubectl = crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL);
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../config").join(folder);
-    let output = Command::new(kubectl).arg("kustomize").arg(&path).output().expect("kubectl");
-    assert!(output.status.success(), "{folder}: {}", String::from_utf8_lossy(&output.stderr));
-    let documents = manifest::documents(&String::from_utf8(output.stdout).expect("UTF-8"));
-    documents.expect("documents")
+/// Returns Layercake's CRDs, as `layercake manifests` prints them.
+pub fn definitions() -> Vec<Value> {
+    installed(&[]).definitions().cloned().collect()
 }
 
-/// Removes documents of cert-manager's kinds.
-pub fn without_cert_manager(documents: &[Value]) -> Vec<Value> {
-    let of_cert_manager = |document: &&Value| {
-        document["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
+/// Returns the objects of one of Layercake's programs, as `layercake manifests --webhook-certificates own` prints them,
+/// without CRDs.
+pub fn installed_program(name: &str) -> Vec<Value> {
+    let component = Component::find(name).expect("a component");
+    let installation = installed(&[component]);
+    let documents = installation.documents().filter(|document| document["kind"] != DEFINITION);
+    documents.cloned().collect()
+}
+
+fn installed(components: &[&'static Component]) -> Installation {
+    let options = Options {
+        registries: Registries::default(),
+        certificates: Certificates::Own,
+        networks: Networks::PortGroups,
+        nodes_pull_images: false,
+        memory_limits: BTreeMap::new(),
     };
-    documents.iter().filter(|document| !of_cert_manager(document)).cloned().collect()
+    plan::installation(&options, components, &BTreeMap::new()).expect("an installation")
 }
 
 /// Fails the story if the program's log contains a denied request, because its role in config/ lacks a permission.

@@ -8,7 +8,7 @@ use plane::{Plane, Program, Running};
 use serde_json::{Value, json};
 
 use crate::harness::command::exe;
-use crate::harness::own_server::{OwnServer, prepare_stack, render};
+use crate::harness::own_server::{OwnServer, definitions, prepare_stack};
 use crate::harness::story::{Story, api_resource};
 
 pub const OPERATOR: &str = "vmware-system-vmop";
@@ -48,7 +48,7 @@ impl SecondCluster {
 
     /// Applies the current CRDs over the existing ones.
     pub fn upgrade(&self) {
-        self.server.apply("config/crd", &render("crd"));
+        self.server.apply("the CRDs", &definitions());
     }
 
     /// Copies the first cluster's provider configuration, namespace and VM class.

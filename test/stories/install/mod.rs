@@ -1,8 +1,7 @@
-//! Stories about installation: the folders in config/, the release files, and an upgrade.
+//! Stories about installation: the manifests, the release files, and an upgrade.
 
 mod clusterctl_release;
-mod config_folders;
 mod init;
-pub mod metrics;
 mod page;
+pub mod programs;
 mod upgrade;

@@ -88,6 +88,7 @@ async fn install(page: &mut Reader<'_>) {
     assert_eq!(report.status.code(), Some(i32::from(!wrong.is_empty())), "{text}");
     assert_contains(&text, &["LC0304", " checks: "]);
     page.skip("kubectl set resources");
+    page.run("layercake manifests --component gcm").await;
     page.check("apiVersion: ipam.cluster.x-k8s.io/v1alpha2");
 }
 

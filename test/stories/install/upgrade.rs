@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt};
 use layercake::manifest;
 use serde_json::{Value, json};
 
-use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
+use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, definitions, installed_program};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::second_cluster::SecondCluster;
 use crate::harness::story::{SOON, api_resource, story};
@@ -22,9 +22,9 @@ const NAMESPACE: &str = "left";
 fn objects_of_the_last_release_live_on() {
     story("upgrade", |story| async move {
         story.prepare_namespace(CLASS).await;
-        let mut definitions = read_release("crds.jsonl");
-        definitions.extend(sim::tools::definitions().unwrap());
-        let server = OwnServer::start(&story, definitions).await;
+        let mut old_definitions = read_release("crds.jsonl");
+        old_definitions.extend(sim::tools::definitions().unwrap());
+        let server = OwnServer::start(&story, old_definitions).await;
         let cluster = SecondCluster::adopt(&story, server, &[("StackID", Some("upgraded"))]).await;
         let old = create_old_objects(&cluster.client()).await;
         cluster.apply(&PlainVm::named("waiting").object(&story.namespace)).await;
@@ -51,20 +51,19 @@ fn objects_of_the_last_release_live_on() {
     });
 }
 
-/// An administrator applies config/ over the last release's configuration. Old permissions and webhooks are replaced,
+/// An administrator applies the programs' manifests over the last release's configuration. Old permissions and webhooks are replaced,
 /// and objects aren't left over.
 #[test]
 fn the_last_releases_configuration_is_replaced() {
     story("upgrade-config", |story| async move {
-        let definitions = read_release("crds.jsonl");
-        let server = OwnServer::start(&story, definitions).await;
+        let server = OwnServer::start(&story, read_release("crds.jsonl")).await;
         let old = read_release("config.jsonl");
         server.apply("the last release's config/", &old);
-        let mut new = render("crd");
-        server.apply("config/crd", &new);
+        let mut new = definitions();
+        server.apply("the CRDs", &new);
         for program in layercake::stack::PROGRAMS {
-            let documents = without_cert_manager(&render(program));
-            server.apply(&format!("config/{program}"), &documents);
+            let documents = installed_program(program);
+            server.apply(program, &documents);
             new.extend(documents);
         }
         let name = |document: &Value| {

@@ -6,10 +6,10 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::harness::objects::content_source_binding;
-use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, render, without_cert_manager};
+use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, definitions, installed_program};
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, api_resource, assert_contains, story};
-use crate::install::metrics::upstream_definitions;
+use crate::install::programs::upstream_definitions;
 
 const NAME: &str = "tkg-service-configuration";
 const NAMES: [&str; 2] = ["beside-a", "beside-b"];
@@ -159,12 +159,12 @@ fn gcm_is_ready_where_the_kind_of_its_configuration_is_not_served() {
     story("no-configuration", |story| async move {
         let server = OwnServer::start(&story, upstream_definitions()).await;
         let is_its = |document: &Value| document["spec"]["names"]["kind"] == "TkgServiceConfiguration";
-        let (its, others): (Vec<_>, Vec<_>) = render("crd").into_iter().partition(is_its);
+        let (its, others): (Vec<_>, Vec<_>) = definitions().into_iter().partition(is_its);
         assert_eq!(its.len(), 1);
-        server.apply("config/crd", &others);
+        server.apply("the CRDs", &others);
         server.wait_until_served();
-        let documents = without_cert_manager(&render("gcm"));
-        server.apply("config/gcm", &documents);
+        let documents = installed_program("gcm");
+        server.apply("gcm", &documents);
         let gcm = server.run("gcm", &documents, &[]).await;
         assert_no_right_is_missing(&gcm);
         gcm.stop().await;

@@ -40,7 +40,7 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let (required, decided) = (runtime.ready.require("caches of admission"), known.clone());
     let facts = Facts::read_by(async move { decided.complete().await }, required);
     let hooks = admission::router(known);
-    kit::webhook::serve_with_fallback(&runtime, &flags.webhook, hooks, facts, admission::OWN).await?;
+    kit::webhook::serve(&runtime, &flags.webhook, hooks, facts, admission::OWN).await?;
     runtime.lead().await?;
 
     let (vms, enqueued_vms) = Enqueue::new();

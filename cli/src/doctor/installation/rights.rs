@@ -7,6 +7,8 @@ use kit::diagnosis::{Check, Diagnosis};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
+use super::INSTALL_AGAIN;
+
 /// A ServiceAccount: namespace and name.
 type Account = (&'static str, &'static str);
 
@@ -83,7 +85,7 @@ fn judge(check: Check, missing: &[&Right]) -> Vec<Diagnosis> {
     let lacks = |((namespace, name), verb, group, resource): &&Right| {
         let of = if group.is_empty() { String::new() } else { format!(".{group}") };
         let found = format!("ServiceAccount {namespace}/{name} is not allowed to {verb} {resource}{of}");
-        check.error(found, "Run kubectl apply -k again on the program's folder in config/")
+        check.error(found, INSTALL_AGAIN)
     };
     missing.iter().map(lacks).collect()
 }

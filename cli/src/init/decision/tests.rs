@@ -64,7 +64,7 @@ fn an_older_version_never_replaces_a_newer_one() {
         let refused = refusal(&with(name, "v9.0.0", Installer::Init), None);
         assert!(refused.contains("an older version cannot read"), "{refused}");
     }
-    // Installed with `kubectl apply -k`.
+    // Installed with kubectl.
     assert!(matches!(decision(&with("vmop", "latest", Installer::Other), "vmop"), Decision::Replace(_)));
 }
 
