@@ -27,7 +27,7 @@ pub enum Error {
     /// A program or a manifest couldn't be built from its Go module.
     #[error("cannot build {tool}: {reason}")]
     Build {
-        /// The program or the manifests.
+        /// The program.
         tool: String,
         /// The end of the build output, or another reason.
         reason: String,
