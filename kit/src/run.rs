@@ -233,7 +233,11 @@ mod tests {
     fn every_deployment_gives_its_program_the_time_to_end() {
         let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
         let mut seen = 0;
-        for file in files(&config).iter().filter(|file| file.extension().is_some_and(|kind| kind == "yaml")) {
+        // Cluster API's programs end in their own time.
+        let is_ours = |file: &&PathBuf| {
+            file.extension().is_some_and(|kind| kind == "yaml") && !file.starts_with(config.join("upstream"))
+        };
+        for file in files(&config).iter().filter(is_ours) {
             let text = std::fs::read_to_string(file).unwrap();
             for document in
                 text.split("\n---").filter(|text| text.lines().any(|line| line == "kind: Deployment"))
