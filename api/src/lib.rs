@@ -14,6 +14,7 @@
 pub mod capi;
 pub mod capw;
 pub mod cns;
+pub mod condition_lists;
 pub mod conditions;
 mod conversion;
 pub mod crds;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use api::condition_lists::ConditionLists;
 use jiff::Timestamp;
 use kube::Resource;
 use kube::core::object::HasStatus;
@@ -14,16 +15,22 @@ use serde::Serialize;
 use crate::apply::Api;
 use crate::moving::is_moving;
 use crate::retry::{Disposition, Next, ReconcileError};
-use crate::status::Settle;
+use crate::status::{Conditional, settle_all};
 use crate::watchable::Watchable;
 
 /// The status of the kind that `R` reconciles.
 pub type StatusOf<R> = <<R as Reconcile>::Kind as HasStatus>::Status;
 
 /// A kind with a status that the driver can settle and write.
-pub trait Reported: Watchable + HasStatus<Status: Settle + Serialize + Send + Sync> {}
+pub trait Reported:
+    Watchable + HasStatus<Status: ConditionLists<Condition: Conditional> + Serialize + Send + Sync>
+{
+}
 
-impl<K> Reported for K where K: Watchable + HasStatus<Status: Settle + Serialize + Send + Sync> {}
+impl<K> Reported for K where
+    K: Watchable + HasStatus<Status: ConditionLists<Condition: Conditional> + Serialize + Send + Sync>
+{
+}
 
 /// The steps for one kind. The reconciler itself has the caches and clients that the steps need.
 pub trait Reconcile: Send + Sync + 'static {
@@ -197,7 +204,7 @@ async fn report<R: Reconcile>(
     let mut new = R::status(&seen);
     let mut written = false;
     if let Some(new) = &mut new {
-        new.settle(object.status(), Timestamp::now());
+        settle_all(new, object.status(), Timestamp::now());
         let sent = reconciler.api().patch_status(object, new).await;
         written = sent.map_err(|error| R::refused(object, error))?;
     }

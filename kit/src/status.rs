@@ -3,6 +3,7 @@
 //! A status function returns the current conditions. [`settle`] keeps the transition time of each condition whose status is
 //! unchanged, and updates the others. So status functions stay pure, and an unchanged status compares equal.
 
+use api::condition_lists::ConditionLists;
 use api::conditions::Condition as Graded;
 use bounds::printable;
 use jiff::Timestamp;
@@ -73,57 +74,16 @@ pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec
     new
 }
 
-/// A status whose conditions get their transition times from the driver.
-pub trait Settle {
-    /// Sets the transition times of all conditions, as [`settle`] does. `old` is the status that the object has now.
-    fn settle(&mut self, old: Option<&Self>, now: Timestamp);
-}
-
-/// Implements [`Settle`] for statuses whose conditions are all in the field `conditions`.
-macro_rules! settle_conditions {
-    ($($status:ty),* $(,)?) => {$(
-        impl Settle for $status {
-            fn settle(&mut self, old: Option<&Self>, now: Timestamp) {
-                let old = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
-                self.conditions = settle(old, std::mem::take(&mut self.conditions), now);
-            }
-        }
-    )*};
-}
-
-settle_conditions!(
-    api::capw::ProviderServiceAccountStatus,
-    api::capw::WCPClusterStatus,
-    api::capw::WCPMachineStatus,
-    api::gcm::parts::AddonStatus,
-    api::gcm::release::OSImageStatus,
-    api::gcm::release::TanzuKubernetesReleaseStatus,
-    api::vmop::VirtualMachineImageStatus,
-    api::vmop::VirtualMachineServiceStatus,
-    api::vmop::VirtualMachineSetResourcePolicyStatus,
-);
-
-impl Settle for api::gcm::TanzuKubernetesClusterStatus {
-    fn settle(&mut self, old: Option<&Self>, now: Timestamp) {
-        let before = old.map(|old| old.conditions.as_slice()).unwrap_or_default();
-        self.conditions = settle(before, std::mem::take(&mut self.conditions), now);
-        for addon in &mut self.addons {
-            let before = old.and_then(|old| old.addons.iter().find(|before| before.name == addon.name));
-            addon.settle(before, now);
-        }
+/// Sets the transition times of all conditions in `new`, as [`settle`] does. `old` is the status that the object has now.
+pub fn settle_all<S>(new: &mut S, old: Option<&S>, now: Timestamp)
+where
+    S: ConditionLists<Condition: Conditional>,
+{
+    for (name, conditions) in new.condition_lists() {
+        let old = old.map(|old| old.condition_list(&name)).unwrap_or_default();
+        *conditions = settle(old, std::mem::take(conditions), now);
     }
 }
-
-/// Implements [`Settle`] for statuses that have no conditions.
-macro_rules! no_conditions {
-    ($($status:ty),* $(,)?) => {$(
-        impl Settle for $status {
-            fn settle(&mut self, _old: Option<&Self>, _now: Timestamp) {}
-        }
-    )*};
-}
-
-no_conditions!(api::capw::WCPMachineTemplateStatus, api::vmop::WebConsoleRequestStatus);
 
 /// Returns the message in printable form and within the limits, or `None` if the message is already in this form.
 fn shown(message: &str) -> Option<String> {

@@ -18,6 +18,8 @@ use kube::{Api, Client, ResourceExt};
 use crate::exit::with_causes;
 use crate::init::availability::pod_cause;
 
+use rights::INSTALL_AGAIN;
+
 const VERSION: Check = Check::new("LC0101", "the API server can be reached and is new enough");
 const CRDS: Check = Check::new("LC0102", "all CustomResourceDefinitions exist");
 const CLUSTER_API: Check = Check::new("LC0103", "Cluster API is installed");
@@ -166,10 +168,6 @@ fn judge_crds(
         CRDS.error(format!("missing: {}", missing.join(", ")), INSTALL_AGAIN)
     }
 }
-
-/// The remedy for an incomplete installation.
-const INSTALL_AGAIN: &str =
-    "Run layercake init again, or the tool with which you applied the output of layercake manifests";
 
 fn judge_cluster_api(installed: &[&Program], there: &[CustomResourceDefinition]) -> Diagnosis {
     if !installed.iter().any(|program| program.is_above_cluster_api) {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use api::capw::ApiEndpoint;
 use api::conditions::Condition as Graded;
 use jiff::Timestamp;
-use kit::status::Settle;
+use kit::status::settle_all;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{cluster_facts, wcp_cluster};
@@ -40,7 +40,7 @@ fn settled(
     now: Timestamp,
 ) -> WCPClusterStatus {
     let mut new = status(cluster, facts, outcome);
-    new.settle(cluster.status.as_ref(), now);
+    settle_all(&mut new, cluster.status.as_ref(), now);
     new
 }
 

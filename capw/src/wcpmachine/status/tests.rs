@@ -3,7 +3,7 @@ use std::sync::Arc;
 use api::conditions::Condition as Graded;
 use jiff::Timestamp;
 use kit::apply::controlled_by;
-use kit::status::Settle;
+use kit::status::settle_all;
 
 use crate::error::{InvalidInput, Waiting};
 use crate::fixtures::{UUID, facts, wcp_machine};
@@ -43,7 +43,7 @@ fn settled(
     now: Timestamp,
 ) -> WCPMachineStatus {
     let mut new = status(wcp_machine, facts, outcome);
-    new.settle(wcp_machine.status.as_ref(), now);
+    settle_all(&mut new, wcp_machine.status.as_ref(), now);
     new
 }
 

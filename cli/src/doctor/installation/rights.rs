@@ -7,7 +7,9 @@ use kit::diagnosis::{Check, Diagnosis};
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::INSTALL_AGAIN;
+/// The remedy for an incomplete installation.
+pub(super) const INSTALL_AGAIN: &str =
+    "Run layercake init again, or the tool with which you applied the output of layercake manifests";
 
 /// A ServiceAccount: namespace and name.
 type Account = (&'static str, &'static str);
