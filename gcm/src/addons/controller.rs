@@ -1,7 +1,7 @@
 //! Reconciles the guests of clusters: applies add-ons in a workload cluster, corrects drift, and reports.
 //!
 //! A reconcile is a *round* through all add-ons of one cluster. Rounds begin when the cluster's controller wants other add-ons, when
-//! a watch in the workload cluster reports a change, and after a pause ([`Progress`]). A guest that hangs holds only its own
+//! a watch in the workload cluster reports a change, and after a pause ([`super::progress`]). A guest that hangs holds only its own
 //! round, and the slots for rounds are shared between namespaces.
 
 use std::sync::{Arc, Weak};
