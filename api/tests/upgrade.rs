@@ -82,7 +82,7 @@ fn compare_definitions(name: &str, before: &Value, now: &Value, lost: &mut Vec<S
         let version = &before["name"];
         let now = now["spec"]["versions"].as_array().unwrap().iter().find(|now| now["name"] == *version);
         match now {
-            Some(now) if now["served"] == true => {
+            Some(now) if now["served"] == true || before["served"] == false => {
                 if before["subresources"] != now["subresources"] {
                     lost.push(format!("{name} {version}: subresources are others"));
                 }
