@@ -58,7 +58,6 @@ fn an_installed_management_cluster_gives_the_same_answers() {
             .await;
         let mut page = Page::with_kubeconfig("clusters.md", &kubeconfig);
         page.run_section("Create a cluster").await;
-        page.close();
         lists_as_json(&in_cluster, &kubeconfig, 1);
         let (code, text) = layercake(&in_cluster, &kubeconfig, &["delete", "team"]);
         assert_eq!(code, Some(0), "{text}");
