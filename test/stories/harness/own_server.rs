@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use components::catalogue::{Component, Registries};
+use components::catalogue::Registries;
 use components::manifest::DEFINITION;
 use components::plan::{self, Installation};
 use components::render::{Certificates, Networks, Options};
 use kube::Client;
+use layercake::manifest;
 use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 
@@ -134,19 +135,19 @@ pub fn kubectl(kubeconfig: &Path) -> Command {
 
 /// Returns Layercake's CRDs, as `layercake manifests` prints them.
 pub fn definitions() -> Vec<Value> {
-    installed(&[]).definitions().cloned().collect()
+    installed().definitions().cloned().collect()
 }
 
-/// Returns the objects of one of Layercake's programs, as `layercake manifests --webhook-certificates own` prints them,
-/// without CRDs.
+/// Returns the objects of one of Layercake's programs without CRDs, as `layercake manifests` prints them.
 pub fn installed_program(name: &str) -> Vec<Value> {
-    let component = Component::find(name).expect("a component");
-    let installation = installed(&[component]);
-    let documents = installation.documents().filter(|document| document["kind"] != DEFINITION);
-    documents.cloned().collect()
+    let mut command = layercake(&["manifests", "--component", name, "--webhook-certificates", "own"]);
+    let output = command.output().expect("layercake manifests");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let documents = manifest::documents(&String::from_utf8_lossy(&output.stdout)).expect("manifests");
+    documents.into_iter().filter(|document| document["kind"] != DEFINITION).collect()
 }
 
-fn installed(components: &[&'static Component]) -> Installation {
+fn installed() -> Installation {
     let options = Options {
         registries: Registries::default(),
         certificates: Certificates::Own,
@@ -154,7 +155,7 @@ fn installed(components: &[&'static Component]) -> Installation {
         nodes_pull_images: false,
         memory_limits: BTreeMap::new(),
     };
-    plan::installation(&options, components, &BTreeMap::new()).expect("an installation")
+    plan::installation(&options, &[], &BTreeMap::new()).expect("an installation")
 }
 
 /// Fails the story if the program's log contains a denied request, because its role in config/ lacks a permission.
