@@ -1,8 +1,9 @@
 //! Drives a kind's reconcile through the same steps for every kind: gather → plan → carry out → status.
 //!
 //! The steps differ in their signatures. `gather`, `carry_out` and `delete` take the reconciler, which has a client. `plan` and
-//! `status` don't take it, so they can neither send a request nor read a clock. The driver does the rest: it leaves moving
-//! and paused objects alone, settles and writes the status, and returns the result to the [`Controller`](crate::Controller).
+//! `status` don't take it, so they have no client. If they need the current time, `gather` adds it to the facts. The driver does
+//! the rest: it leaves moving and paused objects alone, settles and writes the status, and returns the result to the
+//! [`Controller`](crate::Controller).
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use serde::Serialize;
 
 use crate::apply::Api;
 use crate::moving::is_moving;
-use crate::retry::{Disposition, Next, ReconcileError};
+use crate::retry::{Next, ReconcileError};
 use crate::status::{Conditional, settle_all};
 use crate::watchable::Watchable;
 
@@ -159,6 +160,13 @@ pub struct Seen<'a, R: Reconcile + ?Sized> {
     pub outcome: &'a Outcome<R::Done, R::Error>,
 }
 
+impl<'a, R: Reconcile + ?Sized> Seen<'a, R> {
+    /// Returns the conditions that the object had before this reconcile.
+    pub fn old_conditions(&self) -> &'a [<StatusOf<R> as ConditionLists>::Condition] {
+        self.object.status().map(|status| status.condition_list("")).unwrap_or_default()
+    }
+}
+
 /// Reconciles one object.
 pub async fn reconcile<R: Reconcile>(object: Arc<R::Kind>, reconciler: Arc<R>) -> Result<Next, R::Error> {
     let mut object = object;
@@ -197,7 +205,7 @@ async fn report<R: Reconcile>(
     outcome: Outcome<R::Done, R::Error>,
 ) -> Result<Next, R::Error> {
     let outcome = match outcome {
-        Outcome::Failed(error) if error.disposition() == Disposition::Overtaken => return Err(error),
+        Outcome::Failed(error) if error.is_overtaken() => return Err(error),
         outcome => outcome,
     };
     let seen = Seen { object, facts, outcome: &outcome };

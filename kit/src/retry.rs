@@ -50,6 +50,10 @@ pub trait ReconcileError: std::error::Error + Send + Sync + 'static {
     fn disposition(&self) -> Disposition;
     /// Returns the variant name, which is the metric label.
     fn label(&self) -> &'static str;
+    /// Returns true if the reconcile must be repeated with current data, which isn't a failure.
+    fn is_overtaken(&self) -> bool {
+        self.disposition() == Disposition::Overtaken
+    }
 }
 
 /// Returns `delay` plus or minus up to 20 %, so that a fleet doesn't act in lockstep.

@@ -61,7 +61,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
         .await;
 }
 
-/// An account's objects and its token.
+/// Reconciles an account: its objects and its token.
 impl Reconcile for Context {
     type Kind = ProviderServiceAccount;
     type Facts = (Facts, Option<Guest>);
@@ -120,8 +120,7 @@ impl Reconcile for Context {
 
     fn publish(&self, seen: &Seen<'_, Self>, new: Option<&ProviderServiceAccountStatus>) {
         let Some(new) = new else { return };
-        let old = seen.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        self.events.transitions(seen.object, old, &new.conditions, status::is_failed);
+        self.events.transitions(seen.object, seen.old_conditions(), &new.conditions, status::is_failed);
     }
 
     fn conclude((): ()) -> Result<Next, Error> {

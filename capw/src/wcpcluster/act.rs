@@ -8,9 +8,9 @@ use api::capw::{ApiEndpoint, WCPCluster};
 use api::names::{annotation, finalizer};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
+use kit::ReconcileError;
 use kit::apply::Applied;
 use kit::watch::Watchable;
-use kit::{Disposition, ReconcileError};
 use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::json;
@@ -101,7 +101,7 @@ pub async fn carry_out(
         carry_out_front(&front, facts, ctx),
     );
     let endpoint = match persist_endpoint(cluster, facts.cluster.as_deref(), front.host(), ctx).await {
-        Err(error) if error.disposition() == Disposition::Overtaken => return Err(error),
+        Err(error) if error.is_overtaken() => return Err(error),
         endpoint => endpoint,
     };
     Ok(Box::new(StepResults { policy, network, front, endpoint }))

@@ -89,7 +89,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: &Netwo
         .await;
 }
 
-/// A WCPCluster's network, resource policy and endpoint.
+/// Reconciles a WCPCluster: its network, resource policy and endpoint.
 impl Reconcile for Context {
     type Kind = WCPCluster;
     type Facts = Facts;
@@ -142,7 +142,7 @@ impl Reconcile for Context {
 
     fn publish(&self, seen: &Seen<'_, Self>, new: Option<&WCPClusterStatus>) {
         let Some(new) = new else { return };
-        status::publish_changes(&self.events, seen.object, &new.conditions);
+        status::publish_changes(&self.events, seen.object, seen.old_conditions(), &new.conditions);
     }
 
     fn conclude(made: Box<StepResults>) -> Result<Next, Error> {

@@ -71,8 +71,7 @@ fn notable(conditions: &[Condition]) -> Vec<Condition> {
 }
 
 /// Publishes events for changed conditions.
-pub fn publish_changes(events: &Events, cluster: &WCPCluster, new: &[Condition]) {
-    let old = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+pub fn publish_changes(events: &Events, cluster: &WCPCluster, old: &[Condition], new: &[Condition]) {
     let expected = [
         contract::READY,
         contract::DELETING,

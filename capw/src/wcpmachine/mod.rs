@@ -57,7 +57,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>, network: Networ
         .await;
 }
 
-/// A WCPMachine's VirtualMachine, cloud-init Secret and disk claims.
+/// Reconciles a WCPMachine: its VirtualMachine, cloud-init Secret and disk claims.
 impl Reconcile for Context {
     type Kind = WCPMachine;
     type Facts = Facts;
@@ -113,7 +113,7 @@ impl Reconcile for Context {
 
     fn publish(&self, seen: &Seen<'_, Self>, new: Option<&WCPMachineStatus>) {
         let Some(new) = new else { return };
-        status::publish_changes(&self.events, seen.object, &new.conditions);
+        status::publish_changes(&self.events, seen.object, seen.old_conditions(), &new.conditions);
     }
 
     async fn follow_up(&self, seen: &Seen<'_, Self>, new: Option<&WCPMachineStatus>) -> Result<(), Error> {

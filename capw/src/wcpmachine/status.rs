@@ -76,8 +76,7 @@ pub fn status(wcp_machine: &WCPMachine, facts: &Facts, outcome: &Outcome<Done, E
 
 /// Publishes events when `VirtualMachineProvisioned` changes. `Ready` only repeats that condition, except for bootstrap
 /// failures.
-pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, new: &[Condition]) {
-    let old = wcp_machine.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
     let of_guest = |c: &Condition| c.type_ == contract::READY && c.reason == vmop::BOOTSTRAP_FAILED;
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {
         let counts = |c: &&Condition| c.type_ == contract::VIRTUAL_MACHINE_PROVISIONED || of_guest(c);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use kit::apply::is_conflict;
 use kit::bounded::Exceeded;
 use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
@@ -42,24 +41,6 @@ pub enum Error {
     /// The API server refused the request or didn't respond.
     #[error("the API server: {}", kit::api_error::message(.0))]
     Api(#[from] kube::Error),
-}
-
-impl Error {
-    /// Returns true if another client wrote first or the cache is stale. This isn't a failure: a reconcile with current data
-    /// follows soon.
-    pub fn is_overtaken(&self) -> bool {
-        match self {
-            Self::Behind(_) => true,
-            Self::Api(error) => is_conflict(error),
-            Self::Invalid(_)
-            | Self::Waiting(_)
-            | Self::Arriving(_)
-            | Self::Settling(_)
-            | Self::Secret(_)
-            | Self::Exceeded(_)
-            | Self::Taken(_) => false,
-        }
-    }
 }
 
 impl ReconcileError for Error {

@@ -31,9 +31,9 @@ use std::time::Duration;
 
 use api::gcm::TanzuKubernetesCluster;
 use jiff::Timestamp;
-use kit::Next;
 use kit::index::key;
 use kit::status::settle;
+use kit::{Next, ReconcileError};
 use kube::{Resource, ResourceExt};
 
 use applied::Applied;
@@ -64,7 +64,7 @@ pub async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> R
     } else {
         make(&tkc, &facts, &ctx).await
     };
-    if outcome.as_ref().is_err_and(Error::is_overtaken) {
+    if outcome.as_ref().is_err_and(ReconcileError::is_overtaken) {
         return outcome;
     }
     let report = status::status(&tkc, &applied.over(facts), outcome.as_ref().err()); // pure

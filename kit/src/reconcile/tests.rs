@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use support::api_server::server;
 
 use super::*;
+use crate::retry::Disposition;
 use crate::runtime::Runtime;
 use crate::status::condition;
 

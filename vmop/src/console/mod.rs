@@ -107,7 +107,7 @@ pub enum Done {
     Removed,
 }
 
-/// A request's ticket, which its status gets encrypted. The request is deleted when the ticket has expired.
+/// Reconciles a request: writes the encrypted ticket to its status, and deletes the request after the ticket has expired.
 impl Reconcile for Context {
     type Kind = WebConsoleRequest;
     type Facts = Facts;

@@ -24,7 +24,7 @@ mod whereabouts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::conditions::{self, Condition, READY};
+use api::conditions::{self, READY};
 use api::names::finalizer;
 use api::topology::AvailabilityZone;
 use api::vmop::{VirtualMachine, VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicyStatus};
@@ -89,7 +89,7 @@ fn policy_of_deleted(change: &Change<VirtualMachine>) -> Vec<ObjectRef<VirtualMa
     policy.map(|name| ObjectRef::new(name).within(&namespace)).into_iter().collect()
 }
 
-/// A policy's folder, resource pool and cluster modules.
+/// Reconciles a policy: its folder, resource pool and cluster modules.
 impl Reconcile for Context {
     type Kind = VirtualMachineSetResourcePolicy;
     type Facts = ();
@@ -145,14 +145,14 @@ impl Reconcile for Context {
         let is_reported = match seen.outcome {
             Outcome::Paused => false,
             Outcome::Done(_) => true,
-            Outcome::Failed(error) => is_reported(seen.object, error),
+            Outcome::Failed(error) => is_reported(seen, error),
         };
         is_reported.then(|| status::status(seen.object, seen.outcome.done(), seen.outcome.error()))
     }
 
     fn publish(&self, seen: &Seen<'_, Self>, new: Option<&VirtualMachineSetResourcePolicyStatus>) {
         let (policy, Some(new)) = (seen.object, new) else { return };
-        self.events.transitions(policy, conditions_of(policy), &new.conditions, |condition| {
+        self.events.transitions(policy, seen.old_conditions(), &new.conditions, |condition| {
             condition.severity.as_deref() == Some(api::conditions::ERROR)
         });
         if seen.outcome.error().is_some() {
@@ -198,17 +198,13 @@ async fn realize(policy: &VirtualMachineSetResourcePolicy, ctx: &Context) -> Res
 }
 
 /// Returns true if the status shows the error. It doesn't show problems that resolve themselves within moments.
-fn is_reported(policy: &VirtualMachineSetResourcePolicy, error: &Error) -> bool {
-    let deleting = policy.metadata.deletion_timestamp.is_some();
+fn is_reported(seen: &Seen<'_, Context>, error: &Error) -> bool {
+    let deleting = seen.object.metadata.deletion_timestamp.is_some();
     match error {
         Error::StaleCache(_) | Error::Api(_) => false,
         Error::Provider(problem) if problem.is_transient() => false,
         // A realized policy stays ready while vCenter can't be used.
-        Error::Provider(_) => deleting || !conditions::holds(conditions_of(policy), READY),
+        Error::Provider(_) => deleting || !conditions::holds(seen.old_conditions(), READY),
         Error::Own(_) | Error::Vcenter(_) => true,
     }
-}
-
-fn conditions_of(policy: &VirtualMachineSetResourcePolicy) -> &[Condition] {
-    policy.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default()
 }

@@ -119,7 +119,7 @@ pub struct Plan {
     slices: Vec<(EndpointSlice, Option<Arc<EndpointSlice>>)>,
 }
 
-/// A service's Service and EndpointSlices.
+/// Reconciles a VirtualMachineService: its Service and EndpointSlices.
 impl Reconcile for Context {
     type Kind = VirtualMachineService;
     type Facts = Facts;
@@ -201,8 +201,7 @@ impl Reconcile for Context {
 
     fn publish(&self, seen: &Seen<'_, Self>, new: Option<&VirtualMachineServiceStatus>) {
         let Some(new) = new else { return };
-        let old = seen.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        self.events.transitions(seen.object, old, &new.conditions, |condition| {
+        self.events.transitions(seen.object, seen.old_conditions(), &new.conditions, |condition| {
             condition.severity.as_deref() == Some(api::conditions::ERROR)
         });
     }
