@@ -26,7 +26,8 @@ impl Most {
 ///
 /// The share that holds the fewest permits is served first. If shares hold equally many, the share whose first waiter has
 /// waited longest is served first. A waiter that needs more permits than are free keeps its turn: waiters after it aren't
-/// served, unless the limit of its own share blocks it. Each operation takes O(log n) time for n waiting shares.
+/// served, unless the limit of its own share blocks it. Each operation takes O(log n) time for n waiting shares;
+/// [`Places::give_up`] also takes time in proportion to the queue of its share.
 #[derive(Debug)]
 pub struct Places<W> {
     width: usize,
@@ -194,7 +195,7 @@ mod tests {
             held.push(std::iter::repeat_with(|| places.take(share, 1)).take_while(|&taken| taken).count());
         }
         assert_eq!(held, [500, 250, 125, 63]);
-        assert!(places.take("e", 1), "whoever comes next gets a place");
+        assert!(places.take("e", 1), "the next share gets a permit");
         assert!(Places::<()>::halved(1).take("a", 1), "the only place is one");
     }
 

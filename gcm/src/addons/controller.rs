@@ -43,7 +43,7 @@ const GATHER: Duration = Duration::from_secs(1);
 /// The maximum number of clusters per namespace whose bundles are read and applied concurrently.
 const SHARE: usize = 2;
 
-/// What becomes of the add-ons of node images, and of the built-in ones, after they were applied.
+/// Determines if gcm reverts changes to add-ons that come from node images or are built in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ImageAddons {
     /// Changes that others make are reverted.

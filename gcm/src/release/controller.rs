@@ -132,14 +132,14 @@ pub async fn run(
     tokio::join!(by_image, by_os_image, by_release);
 }
 
-/// An image's OSImage and release.
+/// Reconciles VirtualMachineImages: the OSImage and the release of each node image.
 struct Images(Arc<Context>);
 
 /// The facts about one image.
 struct ImageFacts {
     /// The OSImage with the image's name, if it exists.
     os_image: Option<Arc<OSImage>>,
-    /// The container networks that the image contains, and the release that it contains, unless it isn't a node image.
+    /// The release and the container networks that the image contains. `None` if it isn't a node image.
     carried: Option<(CarriedRelease, CarriedNetworks)>,
 }
 
@@ -211,7 +211,7 @@ impl Reconcile for Images {
     }
 }
 
-/// An OSImage's status.
+/// Reconciles OSImages, which only have a status.
 struct OsImages(Arc<Context>);
 
 impl Reconcile for OsImages {
@@ -246,7 +246,7 @@ impl Reconcile for OsImages {
     }
 }
 
-/// A release's object and its status.
+/// Reconciles TanzuKubernetesReleases: the object that gcm creates from node images, and the status.
 struct Releases(Arc<Context>);
 
 /// The facts about one release.

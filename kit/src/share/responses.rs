@@ -82,8 +82,8 @@ mod tests {
         assert!(!takes(&ResponseLimits::of("intake", "bad"), 1), "another connection is the same guest");
         assert!(good.take(OF_A_GUEST, &mut other).now_or_never().is_some());
         let third = ResponseLimits::of("intake", "third");
-        assert!(!takes(&third, 1), "the namespace has no more");
-        assert!(takes(&ResponseLimits::of("other", "third"), 1), "others have");
+        assert!(!takes(&third, 1), "the limit of the namespace is reached");
+        assert!(takes(&ResponseLimits::of("other", "third"), 1), "other namespaces have their own limit");
         held.keep(OF_A_GUEST - 2);
         assert!(takes(&third, 2) && !takes(&third, 3));
         drop(held);

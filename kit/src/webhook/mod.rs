@@ -64,8 +64,8 @@ pub async fn serve(
 
 /// Returns the certificate to present: the mounted one if there is one, or else one that the program creates and renews.
 ///
-/// Nothing else chooses, so whoever deploys a program chooses by mounting a certificate or not: cert-manager's Secret, or
-/// the embedded plane's files.
+/// This is the only place where the choice is made. A deployment that mounts cert-manager's Secret or the embedded plane's files
+/// uses these certificates.
 fn choose_certificate(
     runtime: &Runtime,
     folder: &Path,

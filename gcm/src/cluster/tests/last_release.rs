@@ -43,6 +43,10 @@ fn an_upgrade_of_gcm_replaces_no_node_that_a_release_made() {
 
         let mut changed = fixture.tkc.clone();
         changed.spec.topology.node_pools[0].vm_class = "best-effort-large".to_owned();
-        assert_eq!(rolls(&changed, &there), [false, false, false, true], "what is asked for anew is made");
+        assert_eq!(
+            rolls(&changed, &there),
+            [false, false, false, true],
+            "only the changed pool gets new nodes"
+        );
     }
 }
