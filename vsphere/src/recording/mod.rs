@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use stand_ins::StandIns;
 
-/// The maximum size of all recorded exchanges in bytes.
+/// The maximum size of the recorded exchanges until they are taken, in bytes.
 const LONGEST: usize = 256 << 20;
 /// The minimum length of a forbidden secret in bytes. Shorter strings could occur in any word.
 const SHORTEST_SECRET: usize = 4;
@@ -96,6 +96,7 @@ impl Recorder {
     pub fn take(&self) -> (Vec<RecordedExchange>, usize) {
         let Some(kept) = &self.0 else { return (Vec::new(), 0) };
         let mut kept = kept.lock();
+        kept.bytes = 0;
         (std::mem::take(&mut kept.exchanges), std::mem::take(&mut kept.left_out))
     }
 

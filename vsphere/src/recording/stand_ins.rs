@@ -44,7 +44,7 @@ impl StandIns {
         let pairs = query.split('&').map(|pair| match pair.split_once('=') {
             Some((name @ ("action" | "~action"), value)) => format!("{name}={value}"),
             Some((name, value)) => format!("{name}={}", self.reference_or_name(&decoded(value))),
-            None => pair.to_owned(),
+            None => self.reference_or_name(&decoded(pair)),
         });
         let pairs: Vec<String> = pairs.collect();
         format!("{path}?{}", pairs.join("&"))

@@ -97,6 +97,9 @@ fn names_that_look_like_words_are_replaced_where_users_choose_them() {
     let kept = record("/api/vcenter/vm?names=payroll&hosts=esx-07&folders=group-v3", None, "", answer);
     assert_clean(&kept);
     assert!(kept.path.ends_with("&folders=group-v3"), "{}", kept.path);
+    let without_value = record("/api/vcenter/vm?payroll&esx%2D07&vm-12", None, "", "");
+    assert_clean(&without_value);
+    assert!(without_value.path.ends_with("&vm-12"), "{}", without_value.path);
     let reference = record("/api/x", None, "", r#"{"type":"VirtualMachine","value":"vm-68"}"#);
     assert!(reference.answer.contains("vm-68"), "{}", reference.answer);
     let missing = r#"{"missingSet":[{"path":"config.uuid"}],"file":{"path":"payroll"}}"#;
@@ -120,6 +123,17 @@ fn what_cannot_be_read_or_has_a_known_secret_is_left_out() {
     recorder.forbid_session(&headers, "vmware-api-session-id");
     keep(&recorder, "/api/x", None, "", r#"{"state":"52ab99"}"#);
     assert_eq!(recorder.take().1, 1);
+}
+
+#[test]
+fn a_full_recorder_records_again_after_its_exchanges_are_taken() {
+    let recorder = Recorder::new();
+    recorder.0.as_ref().unwrap().lock().bytes = LONGEST;
+    keep(&recorder, "/api/x", None, "", "{}");
+    assert_eq!(recorder.take(), (Vec::new(), 1));
+    keep(&recorder, "/api/x", None, "", "{}");
+    let (exchanges, left_out) = recorder.take();
+    assert_eq!((exchanges.len(), left_out), (1, 0));
 }
 
 #[test]
