@@ -63,10 +63,8 @@ pub async fn remove(
             tracing::warn!(module = id, "another policy's ledger also contains it; keeping it");
             continue;
         }
-        match vcenter.client.delete_cluster_module(id).await {
-            Err(error) if !error.is_not_found() => return Err(error.into()),
-            _ => vcenter.memberships.forget(id),
-        }
+        vcenter.client.delete_cluster_module(id).await?;
+        vcenter.memberships.forget(id);
     }
     Ok(())
 }

@@ -58,11 +58,16 @@ impl Client {
     }
 
     /// Deletes a module. Its member VMs aren't changed.
+    ///
+    /// Succeeds if the module doesn't exist: if a response is lost, the call is repeated, and vCenter then no longer finds the module.
     pub async fn delete_cluster_module(&self, id: &str) -> Result<()> {
         let deleted: Result<Json> = self
             .modules("module delete", self.reading(), || Call::delete(format!("{MODULES}/{}", part(id))))
             .await;
-        deleted.map(drop).map_err(|error| error.on(id))
+        match deleted {
+            Err(error) if !error.is_not_found() => Err(error.on(id)),
+            _ => Ok(()),
+        }
     }
 
     /// Returns a module's member VMs.

@@ -176,6 +176,23 @@ async fn an_old_vcenter_gets_a_second_login_when_the_automation_api_is_needed(wi
     assert_eq!((fake.count("library"), fake.count("lib-1"), fake.count("session")), (0, 1, 1));
 }
 
+async fn a_lost_answer_to_the_deletion_of_a_module_is_no_failure(wire: WireKind) {
+    let mut times = 0;
+    let fake = Fake::start(wire, move |seen| {
+        if seen.method != "DELETE" || seen.path != "/rest/vcenter/cluster/modules/module-1" {
+            return None;
+        }
+        times += 1;
+        let missing = serde_json::json!({
+            "type": "com.vmware.vapi.std.errors.not_found", "value": { "messages": [] }
+        });
+        if times == 1 { Some(Reply::Abort) } else { json(404, missing) }
+    })
+    .await;
+    fake.client().await.delete_cluster_module("module-1").await.unwrap();
+    assert_eq!(fake.count("module-1"), 2);
+}
+
 async fn other_credentials_take_over_without_a_gap(wire: WireKind) {
     let fake = Fake::start(wire, |seen| match (seen.call(), seen.session.as_str()) {
         ("SuspendVM_Task", "token-1") => Some(Reply::Never),
@@ -241,6 +258,7 @@ on_both_wires!(
     one_token_opens_the_automation_api_too,
     an_automation_api_that_takes_no_other_token_gets_a_login_of_its_own,
     an_old_vcenter_gets_a_second_login_when_the_automation_api_is_needed,
+    a_lost_answer_to_the_deletion_of_a_module_is_no_failure,
     other_credentials_take_over_without_a_gap,
     refused_credentials_leave_everything_as_it_is,
     a_login_that_is_refused_with_401_is_no_lost_session,
