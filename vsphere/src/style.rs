@@ -33,15 +33,11 @@ impl Style {
     }
 
     /// Learns the form from a response. Returns true if the call must be repeated in the `/rest` form.
-    ///
-    /// Only the API itself sends an `error_type`: a redirect, a 404 or a 405 without it means that `/api` doesn't
-    /// exist.
     pub fn learn(&self, form: Form, answer: &Answer) -> bool {
         if form == Form::Rest || self.0.load(Ordering::Relaxed) == API {
             return false;
         }
-        let missing = matches!(answer.status, 301 | 302 | 307 | 308 | 404 | 405)
-            && !answer.body.windows(10).any(|window| window == b"error_type");
+        let missing = lacks_api(answer);
         if missing {
             self.0.store(REST, Ordering::Relaxed);
         } else if answer.status < 300 {
@@ -49,6 +45,14 @@ impl Style {
         }
         missing
     }
+}
+
+/// Returns true if the response to an `/api` request shows that the server supports only `/rest`.
+///
+/// Only the API itself sends an `error_type`: a redirect, a 404 or a 405 without it means that `/api` doesn't exist.
+pub(crate) fn lacks_api(answer: &Answer) -> bool {
+    matches!(answer.status, 301 | 302 | 307 | 308 | 404 | 405)
+        && !answer.body.windows(10).any(|window| window == b"error_type")
 }
 
 #[cfg(test)]

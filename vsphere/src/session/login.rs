@@ -10,8 +10,14 @@ use super::ticket::Ticket;
 use crate::config::Credentials;
 use crate::error::unexpected;
 use crate::http::{Answer, Http, Pool, SESSION_HEADER, SHORT_ANSWER};
+use crate::style::lacks_api;
 use crate::wire::{Codec, refused, status_refusal};
 use crate::{Error, Kind, Metrics, MoRef, Object, Result};
+
+/// The path for Automation API sessions.
+const SESSION: &str = "/api/session";
+/// The path for Automation API sessions on servers before 7.0 U2.
+const OLD_SESSION: &str = "/rest/com/vmware/cis/session";
 
 /// The connection that logins and logouts use.
 pub(crate) struct Transport<'a> {
@@ -42,8 +48,7 @@ impl Transport<'_> {
         self.counted("Login", opened).await.map_err(|error| error.on(&credentials.username))
     }
 
-    /// Opens an Automation API session with `POST /api/session`, or under `/rest` on servers before 7.0 U2, and returns
-    /// the session's token.
+    /// Opens an Automation API session and returns its token.
     pub(super) async fn log_in_to_automation(&self, credentials: &Credentials) -> Result<Arc<str>> {
         let attempt = async |path: &'static str| {
             let request = self.http.request(Pool::Calls, Method::POST, path);
@@ -51,9 +56,9 @@ impl Transport<'_> {
             self.send("session create", request).await
         };
         let opened = async {
-            let answer = attempt("/api/session").await?;
-            if answer.status == 404 {
-                return read_token(&attempt("/rest/com/vmware/cis/session").await?, "value");
+            let answer = attempt(SESSION).await?;
+            if lacks_api(&answer) {
+                return read_token(&attempt(OLD_SESSION).await?, "value");
             }
             read_token(&answer, "")
         };
@@ -66,9 +71,14 @@ impl Transport<'_> {
         if ticket.apart
             && let Some(token) = &ticket.automation
         {
-            let request = self.http.request(Pool::Calls, Method::DELETE, "/api/session");
-            let request = request.header(SESSION_HEADER, token.as_ref());
-            let ended = self.send("session delete", request);
+            let end = async |path| {
+                let request = self.http.request(Pool::Calls, Method::DELETE, path);
+                self.send("session delete", request.header(SESSION_HEADER, token.as_ref())).await
+            };
+            let ended = async {
+                let answer = end(SESSION).await?;
+                if lacks_api(&answer) { end(OLD_SESSION).await } else { Ok(answer) }
+            };
             drop(self.counted("session delete", ended).await);
         }
         let out = self.codec.encode(manager, "Logout", None, Some(&ticket.session));

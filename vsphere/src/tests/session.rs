@@ -176,6 +176,32 @@ async fn an_old_vcenter_gets_a_second_login_when_the_automation_api_is_needed(wi
     assert_eq!((fake.count("library"), fake.count("lib-1"), fake.count("session")), (0, 1, 1));
 }
 
+async fn a_session_of_the_old_automation_api_ends_too(wire: WireKind) {
+    let fake = Fake::start(wire, |seen| match (seen.method.as_str(), seen.path.as_str()) {
+        (_, "/api/session" | "/api/content/library/lib-1") => {
+            Some(Reply::Body(404, "404 page not found".into()))
+        }
+        ("POST", "/rest/com/vmware/cis/session") => json(200, serde_json::json!({ "value": "token-a" })),
+        (_, "/rest/com/vmware/content/library/id:lib-1") if seen.session == "token-a" => {
+            json(200, serde_json::json!({ "value": { "id": "lib-1", "name": "images" } }))
+        }
+        (_, "/rest/com/vmware/content/library/id:lib-1") => json(
+            401,
+            serde_json::json!({
+                "type": "com.vmware.vapi.std.errors.unauthenticated", "value": { "messages": [] }
+            }),
+        ),
+        _ => None,
+    })
+    .await;
+    let client = fake.client().await;
+    client.library("lib-1").await.unwrap();
+    client.logout().await;
+    let ended = |seen: &Seen| seen.method == "DELETE" && seen.path == "/rest/com/vmware/cis/session";
+    let ended: Vec<_> = fake.seen().into_iter().filter(ended).map(|seen| seen.session).collect();
+    assert_eq!(ended, ["token-a"]);
+}
+
 async fn a_lost_answer_to_the_deletion_of_a_module_is_no_failure(wire: WireKind) {
     let mut times = 0;
     let fake = Fake::start(wire, move |seen| {
@@ -258,6 +284,7 @@ on_both_wires!(
     one_token_opens_the_automation_api_too,
     an_automation_api_that_takes_no_other_token_gets_a_login_of_its_own,
     an_old_vcenter_gets_a_second_login_when_the_automation_api_is_needed,
+    a_session_of_the_old_automation_api_ends_too,
     a_lost_answer_to_the_deletion_of_a_module_is_no_failure,
     other_credentials_take_over_without_a_gap,
     refused_credentials_leave_everything_as_it_is,
