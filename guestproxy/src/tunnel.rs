@@ -6,32 +6,42 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, copy, split};
 use tokio::time::timeout;
 
-/// Forwards bytes in both directions until either side ends, the cluster has sent `most` bytes, or `time` has passed.
+/// Forwards bytes in both directions until either side ends, the cluster sends more than `most` bytes, or `time` has passed.
 ///
 /// # Errors
-/// Returns an error if the cluster has sent `most` bytes.
+/// Returns an error if the cluster sends more than `most` bytes. The first `most` bytes are forwarded.
 pub async fn pass<M, G>(manager: M, guest: G, most: u64, time: Option<Duration>) -> io::Result<()>
 where
     M: AsyncRead + AsyncWrite + Unpin,
     G: AsyncRead + AsyncWrite + Unpin,
 {
     let ((mut from_manager, mut to_manager), (from_guest, mut to_guest)) = (split(manager), split(guest));
-    let mut from_guest = from_guest.take(most);
     let passing = async {
         tokio::select! {
             // If one direction ends, end both: a tunnel that stays half open wouldn't be noticed.
-            _ = copy(&mut from_manager, &mut to_guest) => {}
-            _ = copy(&mut from_guest, &mut to_manager) => {}
+            _ = copy(&mut from_manager, &mut to_guest) => false,
+            exceeded = copy_at_most(most, from_guest, &mut to_manager) => exceeded,
         }
     };
-    match time {
+    let exceeded = match time {
         Some(time) => timeout(time, passing).await.unwrap_or_default(),
         None => passing.await,
+    };
+    if exceeded {
+        return Err(io::Error::other(format!("it sent more than {most} bytes through a tunnel")));
     }
-    if from_guest.limit() > 0 {
-        return Ok(());
-    }
-    Err(io::Error::other(format!("it sent more than {most} bytes through a tunnel")))
+    Ok(())
+}
+
+/// Copies up to `most` bytes until `from` ends. Returns true if `from` has more bytes.
+async fn copy_at_most<R, W>(most: u64, from: R, to: &mut W) -> bool
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut limited = from.take(most);
+    let is_full = copy(&mut limited, to).await.is_ok() && limited.limit() == 0;
+    is_full && limited.into_inner().read(&mut [0]).await.is_ok_and(|read| read > 0)
 }
 
 #[cfg(test)]
@@ -55,9 +65,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_cluster_sends_as_much_as_it_may() {
-        let (received, passed) = pass_through(99, 100).await;
-        assert_eq!(received, 99);
-        passed.unwrap();
+        for sent in [99, 100] {
+            let (received, passed) = pass_through(sent, 100).await;
+            assert_eq!(received, sent);
+            passed.unwrap();
+        }
         let (received, passed) = pass_through(5000, 100).await;
         assert_eq!(received, 100);
         assert!(passed.unwrap_err().to_string().contains("more than 100 bytes"));
