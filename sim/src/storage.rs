@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use api::quantity::Quantity;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -332,24 +333,9 @@ fn volume(claim: &PersistentVolumeClaim, class: &StorageClass, name: &str, disk:
     })
 }
 
-/// Parses a size such as `10Gi` and returns it in MiB, rounded up. Returns `None` for fractions, unknown units and zero.
+/// Parses a size such as `10Gi` and returns it in MiB, rounded up. Returns `None` for unknown units, zero and negative sizes.
 fn mebibytes(size: &str) -> Option<i64> {
-    let digits = size.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(size.len());
-    let (number, unit) = size.split_at(digits);
-    let bytes: i64 = match unit {
-        "" => 1,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        "Ti" => 1 << 40,
-        "k" => 1_000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "T" => 1_000_000_000_000,
-        _ => return None,
-    };
-    let bytes = number.parse::<i64>().ok()?.checked_mul(bytes)?;
-    Some((bytes + (1 << 20) - 1) >> 20).filter(|size| *size > 0)
+    Quantity::from(size).mib().ok().filter(|size| *size > 0)
 }
 
 #[cfg(test)]
@@ -358,9 +344,19 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_mebibytes() {
-        for (size, whole) in [("10Gi", 10240), ("1", 1), ("1G", 954), ("512Mi", 512), ("1025Ki", 2)] {
+        for (size, whole) in [
+            ("10Gi", 10240),
+            ("1", 1),
+            ("1G", 954),
+            ("512Mi", 512),
+            ("1025Ki", 2),
+            ("1.5Gi", 1536),
+            ("9223372036854775807", 1 << 43),
+        ] {
             assert_eq!(mebibytes(size), Some(whole), "{size}");
         }
-        assert_eq!((mebibytes("0"), mebibytes("1.5Gi"), mebibytes("big")), (None, None, None));
+        for unusable in ["0", "-1Gi", "big"] {
+            assert_eq!(mebibytes(unusable), None, "{unusable}");
+        }
     }
 }
