@@ -281,7 +281,7 @@ impl File {
 
     fn gunzip(&self, packed: &[u8]) -> Result<Vec<u8>, Failure> {
         let mut plain = Vec::new();
-        match flate2::read::GzDecoder::new(packed).read_to_end(&mut plain) {
+        match flate2::read::MultiGzDecoder::new(packed).read_to_end(&mut plain) {
             Ok(_) => Ok(plain),
             Err(_) => Err(self.wrong("content is not gzip")),
         }

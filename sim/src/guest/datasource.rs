@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::Ipv4Addr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, Reason, without_values};
@@ -18,7 +19,7 @@ use super::network::Addressing;
 /// The replacement for redacted values.
 pub const REDACTED: &str = "---";
 /// The maximum unpacked size in bytes. User data that fits into a VM's configuration is smaller.
-const LIMIT: u64 = 16 << 20;
+const LIMIT: usize = 16 << 20;
 
 /// cloud-init's instance data. `Debug` omits user data and vendordata.
 #[derive(Clone, PartialEq)]
@@ -161,16 +162,24 @@ fn value(guestinfo: &BTreeMap<String, String>, key: &str) -> Result<Option<Vec<u
         STANDARD.decode(compact).map_err(|_| wrong("base64"))
     };
     match encoding {
-        "gzip+base64" | "gz+b64" => gunzip(&base64()?).map(Some).ok_or_else(|| wrong("gzip")),
+        "gzip+base64" | "gz+b64" => {
+            let plain = gunzip(&base64()?).map_err(|_| wrong("gzip"))?;
+            if plain.len() > LIMIT {
+                let what = format!("guestinfo.{key} has more than {} MiB unpacked", LIMIT >> 20);
+                return Err(Failure::new(Reason::Encoding, what));
+            }
+            Ok(Some(plain))
+        }
         "base64" | "b64" => base64().map(Some),
         _ => Ok(Some(raw.as_bytes().to_vec())),
     }
 }
 
-fn gunzip(packed: &[u8]) -> Option<Vec<u8>> {
+/// Unpacks all gzip members, as Python does. Stops one byte after `LIMIT`.
+fn gunzip(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
-    flate2::read::GzDecoder::new(packed).take(LIMIT).read_to_end(&mut plain).ok()?;
-    Some(plain)
+    MultiGzDecoder::new(packed).take(LIMIT as u64 + 1).read_to_end(&mut plain)?;
+    Ok(plain)
 }
 
 fn mapping(metadata: &[u8]) -> Result<Map<String, Value>, Failure> {
@@ -216,6 +225,21 @@ mod tests {
 
     fn keys(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| (format!("guestinfo.{key}"), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn packed_userdata_is_read_to_its_end_or_not_at_all() {
+        let seed = |userdata: &str| {
+            let pairs = [("metadata", METADATA), ("userdata", userdata), ("userdata.encoding", "gz+b64")];
+            Seed::of(&keys(&pairs))
+        };
+        let members = ["#cloud-config\n", "runcmd: []\n"].map(|text| STANDARD.decode(packed(text)).unwrap());
+        let userdata = seed(&STANDARD.encode(members.concat())).unwrap().userdata.unwrap();
+        assert_eq!(userdata, b"#cloud-config\nruncmd: []\n");
+        let userdata = seed(&packed(&"x".repeat(LIMIT))).unwrap().userdata.unwrap();
+        assert_eq!(userdata.len(), LIMIT);
+        let failure = seed(&packed(&"x".repeat(LIMIT + 1))).unwrap_err();
+        assert_eq!(failure.message, "guestinfo.userdata has more than 16 MiB unpacked");
     }
 
     #[test]
