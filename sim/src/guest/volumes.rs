@@ -72,6 +72,14 @@ impl Disk {
         fs::write(folder.with_extension("json"), text).map_err(|error| host(&error))
     }
 
+    /// Deletes a disk's data.
+    fn erase_data(&self, disk: &VmDisk) -> Result<(), Failure> {
+        match fs::remove_dir_all(self.content_folder(disk)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(host(&error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes udev load its rules. Without this command, udev loads rules at boot and at unpredictable later times.
     pub fn reload_udev_rules(&self) -> Result<(), Failure> {
         let rules = self.folder("/etc/udev/rules.d", ".rules");
@@ -117,6 +125,9 @@ impl Disk {
     }
 
     /// Creates the partitions, filesystems and mounts from a cloud-config, in cloud-init's order.
+    ///
+    /// A disk with partitions or a filesystem is partitioned only with `overwrite`, which deletes its data. Without it, cloud-init
+    /// silently skips the disk.
     pub fn set_up_volumes(&self, config: &CloudConfig) -> Result<(), Failure> {
         for (name, setup) in &config.disk_setup {
             let partitions = match &setup.layout {
@@ -127,6 +138,12 @@ impl Disk {
                 _ => return Err(failed(format!("disk_setup {name}: layout is neither true nor a list"))),
             };
             let disk = self.unused(name)?;
+            let now = self.content(disk);
+            let is_used = now != Content::default();
+            if now.partitions == partitions || is_used && setup.overwrite != Some(true) {
+                continue;
+            }
+            self.erase_data(disk)?;
             self.keep_content(disk, &Content { partitions, ..Content::default() })?;
         }
         for fs in &config.fs_setup {

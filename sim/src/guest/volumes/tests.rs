@@ -143,3 +143,25 @@ fn a_volume_that_is_not_there_in_time_ends_the_boot() {
         assert!(matches!(failure.reason, Reason::Disk | Reason::Preflight), "{name}: {failure}");
     }
 }
+
+#[test]
+fn a_used_disk_is_partitioned_again_only_with_overwrite() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = root(&folder, &[disk(0, 0), disk(0, 1)]);
+    let set_up = |layout: &str, overwrite: bool, partition: usize| {
+        let text = format!(
+            "#cloud-config\ndisk_setup:\n  /dev/sda:\n    layout: {layout}\n    overwrite: {overwrite}\nfs_setup:\n  - label: data\n    filesystem: ext4\n    device: /dev/sda\n    partition: {partition}\n"
+        );
+        node.set_up_volumes(&CloudConfig::parse(&text).unwrap())
+    };
+    let data = node.content_folder(&disk(0, 1)).join("data");
+    set_up("true", false, 1).unwrap();
+    fs::write(&data, "kept").unwrap();
+    set_up("true", false, 1).unwrap();
+    let failure = set_up("[50, 50]", false, 2).unwrap_err();
+    assert_eq!(failure.message, "fs_setup: /dev/sda has no partition 2");
+    set_up("true", true, 1).unwrap();
+    assert!(data.exists(), "the layout is the same");
+    set_up("[50, 50]", true, 2).unwrap();
+    assert!(!data.exists());
+}
