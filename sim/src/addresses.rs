@@ -89,6 +89,9 @@ pub enum Error {
     /// All addresses in the slice are in use.
     #[error("no free address left in 127.{0}.0.0/16")]
     Exhausted(u8),
+    /// The requested address isn't a virtual IP of the slice, or another owner has it.
+    #[error("the address {0} is not available")]
+    Unavailable(Ipv4Addr),
 }
 
 /// A claimed slice 127.X.0.0/16 and its leases.
@@ -155,6 +158,11 @@ impl Subnet {
         self.0.vips.lock().lease(owner).ok_or(Error::Exhausted(self.0.number))
     }
 
+    /// Leases this virtual IP. Replaces the owner's previous lease.
+    pub fn vip_at(&self, owner: &str, address: Ipv4Addr) -> Result<Ipv4Addr, Error> {
+        self.0.vips.lock().lease_at(owner, address).ok_or(Error::Unavailable(address))
+    }
+
     /// Releases the virtual IP of `owner`, if there is one.
     pub fn release_vip(&self, owner: &str) {
         self.0.vips.lock().release(owner);
@@ -203,6 +211,16 @@ impl Pool {
         None
     }
 
+    fn lease_at(&mut self, owner: &str, address: Ipv4Addr) -> Option<Ipv4Addr> {
+        let is_of_pool = (0..self.size()).any(|place| self.address(place) == address);
+        let is_taken = self.leases.iter().any(|(other, used)| *used == address && other != owner);
+        if !is_of_pool || is_taken {
+            return None;
+        }
+        self.leases.insert(owner.to_owned(), address);
+        Some(address)
+    }
+
     fn release(&mut self, owner: &str) {
         self.leases.remove(owner);
     }
@@ -234,6 +252,22 @@ mod tests {
         pool.release("7");
         assert_eq!(pool.lease("again"), Some(Ipv4Addr::new(127, 9, 255, 8)));
         assert_eq!(Pool::new(9, 1, 254).address(254), Ipv4Addr::new(127, 9, 2, 1));
+    }
+
+    #[test]
+    fn a_requested_address_is_leased_once() {
+        let mut pool = Pool::new(9, 255, 255);
+        let wanted = Ipv4Addr::new(127, 9, 255, 7);
+        pool.lease("a").unwrap();
+        assert_eq!(pool.lease_at("a", wanted), Some(wanted));
+        assert_eq!(pool.lease("a"), Some(wanted));
+        assert_eq!(pool.lease_at("b", wanted), None);
+        for outside in
+            [Ipv4Addr::new(127, 9, 254, 7), Ipv4Addr::new(127, 9, 255, 255), Ipv4Addr::new(192, 0, 2, 1)]
+        {
+            assert_eq!(pool.lease_at("b", outside), None, "{outside}");
+        }
+        assert_eq!(pool.lease_at("b", Ipv4Addr::new(127, 9, 255, 1)), Some(Ipv4Addr::new(127, 9, 255, 1)));
     }
 
     #[test]

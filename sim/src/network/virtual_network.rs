@@ -113,13 +113,18 @@ impl Provider {
         let live: HashSet<_> = wanted.iter().map(|service| ObjectRef::from_obj(service.as_ref())).collect();
         let gone: Vec<_> = self.servers.keys().filter(|key| !live.contains(key)).cloned().collect();
         for key in gone {
-            if let Some(balanced) = self.servers.remove(&key) {
-                self.subnet.release_vip(&key.to_string());
-                info!(service = %key, address = %balanced.address, "load balancer removed");
-            }
+            self.remove(&key);
         }
         for service in wanted {
             self.balance(service).await;
+        }
+    }
+
+    /// Removes a Service's load balancer and releases its address.
+    fn remove(&mut self, key: &ObjectRef<Service>) {
+        if let Some(balanced) = self.servers.remove(key) {
+            self.subnet.release_vip(&key.to_string());
+            info!(service = %key, address = %balanced.address, "load balancer removed");
         }
     }
 
@@ -164,18 +169,34 @@ impl Provider {
 
     async fn balance(&mut self, service: &Service) {
         let key = ObjectRef::from_obj(service);
-        if !self.servers.contains_key(&key) {
-            let address = match self.subnet.vip(&key.to_string()) {
-                Ok(address) => address,
-                Err(error) => return warn!(service = %key, %error, "no load-balancer address"),
-            };
-            if let Some(wanted) = wanted_address(service).filter(|wanted| *wanted != address.to_string()) {
-                return warn!(service = %key, wanted, "no load balancer: the address is not to be had");
+        let wanted = match wanted_address(service).map(str::parse::<Ipv4Addr>).transpose() {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                warn!(service = %key, %error, "no load balancer: loadBalancerIP is not an IPv4 address");
+                self.remove(&key);
+                return self.announce(service, None).await;
             }
+        };
+        let is_moved = |balanced: &Balanced| wanted.is_some_and(|wanted| wanted != balanced.address);
+        if self.servers.get(&key).is_some_and(is_moved) {
+            self.remove(&key);
+        }
+        if !self.servers.contains_key(&key) {
+            let owner = key.to_string();
+            let leased =
+                wanted.map_or_else(|| self.subnet.vip(&owner), |wanted| self.subnet.vip_at(&owner, wanted));
+            let address = match leased {
+                Ok(address) => address,
+                Err(error) => {
+                    warn!(service = %key, %error, "no load balancer");
+                    return self.announce(service, None).await;
+                }
+            };
             self.servers.insert(key.clone(), Balanced { address, ports: BTreeMap::new() });
         }
         let ports: Vec<u16> = ports(service);
         let Some(balanced) = self.servers.get_mut(&key) else { return };
+        balanced.ports.retain(|port, _| ports.contains(port));
         for port in ports {
             if !balanced.ports.contains_key(&port) {
                 match VirtualServer::listening(balanced.address, port).await {
@@ -188,20 +209,23 @@ impl Provider {
             server.set_backends(backends(&self.slices, service, *port));
         }
         let address = balanced.address;
-        if given_address(service) != Some(address) {
-            self.announce(service, address).await;
-        }
+        self.announce(service, Some(address)).await;
     }
 
-    async fn announce(&self, service: &Service, address: Ipv4Addr) {
+    /// Writes the load balancer's address to the Service's status, or removes it from there.
+    async fn announce(&self, service: &Service, address: Option<Ipv4Addr>) {
+        if given_address(service) == address {
+            return;
+        }
         let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
+        let ingress = address.map(|address| json!({"ip": address.to_string(), "ipMode": "VIP"}));
         let status = json!({
             "apiVersion": "v1", "kind": "Service",
-            "status": {"loadBalancer": {"ingress": [{"ip": address.to_string(), "ipMode": "VIP"}]}},
+            "status": {"loadBalancer": {"ingress": Vec::from_iter(ingress)}},
         });
         let api: Api<Service> = Api::namespaced(self.client.clone(), &namespace);
         match api.patch_status(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(&status)).await {
-            Ok(_) => info!(%namespace, %name, %address, "load balancer ready"),
+            Ok(_) => info!(%namespace, %name, ?address, "load balancer address announced"),
             Err(error) => warn!(%namespace, %name, %error, "cannot announce the load balancer's address"),
         }
     }
@@ -254,4 +278,64 @@ fn backends(slices: &Store<EndpointSlice>, service: &Service, port: u16) -> Vec<
         }
     }
     backends.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a provider whose API server doesn't respond.
+    fn provider() -> Provider {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(config).unwrap();
+        let resource = virtual_networks();
+        Provider {
+            recorder: Recorder::new(client.clone(), Reporter::from(MANAGER)),
+            client,
+            subnet: Subnet::claim().unwrap(),
+            networks: Writer::new(resource.clone()).as_reader(),
+            resource,
+            services: store().0,
+            slices: store().0,
+            servers: HashMap::new(),
+        }
+    }
+
+    fn service(address: Option<&str>, ports: &[u16]) -> Service {
+        let ports: Vec<_> =
+            ports.iter().map(|port| json!({"name": port.to_string(), "port": port})).collect();
+        let service = json!({
+            "metadata": {"namespace": "ns", "name": "web"},
+            "spec": {"type": "LoadBalancer", "ports": ports, "loadBalancerIP": address},
+        });
+        serde_json::from_value(service).unwrap()
+    }
+
+    fn served(provider: &Provider) -> Vec<(Ipv4Addr, Vec<u16>)> {
+        let servers = provider.servers.values();
+        servers.map(|balanced| (balanced.address, balanced.ports.keys().copied().collect())).collect()
+    }
+
+    #[tokio::test]
+    async fn a_service_has_the_address_and_ports_that_it_asks_for_and_no_others() {
+        let mut provider = provider();
+        provider.balance(&service(None, &[80, 443])).await;
+        let first = provider.servers.values().next().unwrap().address;
+        assert_eq!(served(&provider), [(first, vec![80, 443])]);
+
+        provider.balance(&service(Some(&first.to_string()), &[443])).await;
+        assert_eq!(served(&provider), [(first, vec![443])], "its own address, with one port fewer");
+
+        let [a, b, c, _] = first.octets();
+        let other = Ipv4Addr::new(a, b, c, 77);
+        provider.balance(&service(Some(&other.to_string()), &[443])).await;
+        assert_eq!(served(&provider), [(other, vec![443])]);
+        assert_eq!(provider.subnet.vip_at("another Service", first).unwrap(), first, "it was released");
+
+        for unavailable in [first.to_string().as_str(), "192.0.2.1", "2001:db8::1"] {
+            provider.balance(&service(Some(unavailable), &[443])).await;
+            assert_eq!(served(&provider), [], "{unavailable}");
+            assert_eq!(provider.subnet.vip_at("a third Service", other).unwrap(), other, "it was released");
+        }
+    }
 }
