@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::serve::Listener;
 use parking_lot::RwLock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
@@ -34,10 +35,11 @@ impl VirtualServer {
     }
 }
 
-async fn accept(listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
+async fn accept(mut listener: TcpListener, backends: Arc<RwLock<Vec<SocketAddr>>>) {
     let mut turn = 0_usize;
-    // `accept` fails only if the process runs out of file descriptors. The port closes then, and new connections are refused.
-    while let Ok((client, _)) = listener.accept().await {
+    loop {
+        // The trait's `accept` waits and tries again if the process runs out of file descriptors.
+        let (client, _) = Listener::accept(&mut listener).await;
         let mut candidates = backends.read().clone();
         if !candidates.is_empty() {
             let first = turn % candidates.len();

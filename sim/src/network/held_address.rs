@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use axum::serve::Listener;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -109,11 +110,12 @@ fn listen(
 ) -> std::io::Result<AbortOnDropHandle<()>> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
+    let mut listener = TcpListener::from_std(listener)?;
     let holder = holder.subscribe();
     let accept = async move {
-        // `accept` fails only if the process runs out of file descriptors. The port closes then, and new connections are refused.
-        while let Ok((client, _)) = listener.accept().await {
+        loop {
+            // The trait's `accept` waits and tries again if the process runs out of file descriptors.
+            let (client, _) = Listener::accept(&mut listener).await;
             tokio::spawn(carry(client, holder.clone()));
         }
     };

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use axum::serve::Listener;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -92,12 +93,13 @@ impl Channel {
         Self { moid: moid.to_owned(), control, reported: tokio::sync::watch::Sender::default() }
     }
 
-    /// Serves machines that connect to `socket`, one connection at a time. Returns only on a socket error.
+    /// Serves machines that connect to `socket`, one connection at a time. Returns only if it can't listen.
     pub async fn serve(&self, socket: &Path) -> Result<(), Error> {
         let _ = std::fs::remove_file(socket);
-        let listener = UnixListener::bind(socket).map_err(Error::at(socket))?;
+        let mut listener = UnixListener::bind(socket).map_err(Error::at(socket))?;
         loop {
-            let (stream, _) = listener.accept().await.map_err(Error::at(socket))?;
+            // The trait's `accept` waits and tries again if the process runs out of file descriptors.
+            let (stream, _) = Listener::accept(&mut listener).await;
             if let Err(error) = self.converse(stream).await {
                 tracing::debug!(%error, vm = self.moid, "the machine's channel broke");
             }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use axum::serve::Listener;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
@@ -16,9 +17,11 @@ pub struct Relay {
 impl Relay {
     /// Listens on the address `at`, on the same port as the server.
     pub async fn start(at: Ipv4Addr, server: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind((at, server.port())).await?;
+        let mut listener = TcpListener::bind((at, server.port())).await?;
         let working = tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
+            loop {
+                // The trait's `accept` waits and tries again if the process runs out of file descriptors.
+                let (mut client, _) = Listener::accept(&mut listener).await;
                 tokio::spawn(async move {
                     // Ignore errors: both peers see that the connection closes.
                     if let Ok(mut server) = TcpStream::connect(server).await {

@@ -224,7 +224,12 @@ fn with_types(deployment: &Deployment) -> serde_json::Value {
 
 /// Connects the API server with the programs behind Services, as kube-proxy does.
 async fn serve_services(listener: UnixListener, client: Client, pods: Pods) {
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // The process has probably run out of file descriptors.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
         let (client, pods) = (client.clone(), pods.clone());
         tokio::spawn(async move { drop(connect(stream, &client, &pods).await) });
     }

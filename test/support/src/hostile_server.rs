@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use axum::serve::Listener;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rustls::ServerConfig;
@@ -92,14 +93,15 @@ impl HostileServer {
         answers: Arc<[Answer]>,
     ) -> io::Result<Self> {
         assert!(!answers.is_empty(), "no answers");
-        let listener = TcpListener::bind(address).await?;
+        let mut listener = TcpListener::bind(address).await?;
         let acceptor = TlsAcceptor::from(Arc::new(server_config(certificate, key)));
         let answered = Arc::<AtomicUsize>::default();
         let count = Arc::clone(&answered);
         let serving = tokio::spawn(async move {
             // Dropping the set ends endless answers, which would outlive the server otherwise.
             let mut connections = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
+            loop {
+                let (stream, _) = Listener::accept(&mut listener).await;
                 while connections.try_join_next().is_some() {}
                 let (acceptor, answers, count) = (acceptor.clone(), Arc::clone(&answers), Arc::clone(&count));
                 connections.spawn(async move {

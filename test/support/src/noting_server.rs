@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use axum::serve::Listener;
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -28,13 +29,14 @@ impl NotingServer {
     /// # Errors
     /// Returns an error if all ports are in use.
     pub async fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let mut listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let acceptor = TlsAcceptor::from(Arc::new(server_config()));
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let noted = Arc::clone(&heads);
         let serving = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
+            loop {
+                let (stream, _) = Listener::accept(&mut listener).await;
                 let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
                 tokio::spawn(async move {
                     match acceptor.accept(stream).await {

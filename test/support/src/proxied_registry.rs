@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use axum::serve::Listener;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
@@ -43,14 +44,15 @@ impl ProxiedRegistry {
     /// # Errors
     /// Returns an error if the host doesn't have the address.
     pub async fn start(address: IpAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind((address, 0)).await?;
+        let mut listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
         let (authority, config) = certificates();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let connections = Arc::<Mutex<Vec<String>>>::default();
         let (seen, image) = (Arc::clone(&connections), Arc::new(Image::empty()));
         let serving = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
+            loop {
+                let (stream, _) = Listener::accept(&mut listener).await;
                 let (seen, acceptor, image) = (Arc::clone(&seen), acceptor.clone(), Arc::clone(&image));
                 // Errors of clients that disconnect are ignored.
                 tokio::spawn(async move { drop(forward(stream, &seen, &acceptor, &image).await) });

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use axum::serve::Listener;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
@@ -100,12 +101,10 @@ impl ApiProxy {
     }
 }
 
-async fn accept_connections(listener: TcpListener, shared: Arc<ProxyShared>) {
+async fn accept_connections(mut listener: TcpListener, shared: Arc<ProxyShared>) {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, Arc::clone(&shared)))),
-            Err(error) => tracing::warn!(%error, "the proxy cannot accept a connection"),
-        }
+        let (stream, _) = Listener::accept(&mut listener).await;
+        drop(tokio::spawn(serve_connection(stream, Arc::clone(&shared))));
     }
 }
 
