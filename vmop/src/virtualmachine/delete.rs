@@ -34,7 +34,7 @@ use super::storage::claims::{self, Volumes, release_attachments};
 use super::storage::record::DiskRecord;
 use crate::pause;
 use crate::vcenter::VCenter;
-use crate::vcenter::mark::Mark;
+use crate::vcenter::mark::{self, Mark};
 
 /// The maximum number of attempts to destroy a VM whose VirtualMachine is gone. After that, the VM is reported as orphaned.
 const UNOWNED_ATTEMPTS: usize = 60;
@@ -296,7 +296,7 @@ async fn release_volumes(vm: &VirtualMachine, ctx: &Context) -> Result<(), Error
     release_attachments(vm, &ctx.api, &ctx.caches).await
 }
 
-/// Returns true if a clone of a template in the inventory is running. It may have been started before a crash.
+/// Returns true if a clone of one of this installation's templates is running. It may have been started before a crash.
 ///
 /// A task doesn't show the name of the VM that it creates, so any clone counts.
 async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {
@@ -311,15 +311,49 @@ async fn is_cloning(vcenter: &VCenter) -> Result<bool, vsphere::Error> {
             return Ok(false);
         }
     };
-    let is_ours = |source: &MoRef| match vcenter.inventory.vm(source) {
-        Presence::Present(source) | Presence::Unavailable(source) => source.template,
-        Presence::Unknown => true,
-        Presence::Absent => false,
-    };
+    let is_ours =
+        |source: &MoRef| may_be_our_template(&vcenter.inventory.vm(source), &vcenter.settings.stack);
     Ok(read.iter().any(|task| {
         let text = |path: &str| task.get(path).as_str().unwrap_or_default().to_ascii_lowercase();
         let runs = matches!(text("info.state").as_str(), "running" | "queued");
         let source = task.get("info.entity").as_moref();
         runs && text("info.descriptionId").contains("clone") && source.is_some_and(is_ours)
     }))
+}
+
+/// Returns true if the source of a clone is a template of this installation, or if that can't be read.
+fn may_be_our_template(source: &Presence, stack: &str) -> bool {
+    match source {
+        Presence::Present(source) => source.template && mark::template_content(source, stack).is_some(),
+        Presence::Unavailable(source) => source.template,
+        Presence::Unknown => true,
+        Presence::Absent => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::unmarked_vm;
+
+    #[test]
+    fn only_clones_of_own_templates_delay_a_deletion() {
+        let golden = |stack: &str| {
+            let mut vm = unmarked_vm("vm-1", "golden");
+            vm.template = true;
+            vm.extra_config.extend(mark::template_extra_config("item", "1", stack));
+            Arc::new(vm)
+        };
+        let unmarked = Arc::new(Vm { template: true, ..unmarked_vm("vm-2", "other") });
+        for (source, expected) in [
+            (Presence::Present(golden("s1")), true),
+            (Presence::Present(golden("s2")), false),
+            (Presence::Present(Arc::clone(&unmarked)), false),
+            (Presence::Unavailable(unmarked), true),
+            (Presence::Unknown, true),
+            (Presence::Absent, false),
+        ] {
+            assert_eq!(may_be_our_template(&source, "s1"), expected, "{source:?}");
+        }
+    }
 }
