@@ -12,6 +12,12 @@ use crate::vcenter::GuestNetwork;
 use crate::vcenter::guest_network::NETWORK_CONFIG_MAP;
 use crate::vcenter::settings::{ConfigData, ConfigProblem, Settings};
 
+/// Returns true if the provider configuration exists, whatever its content.
+pub async fn exists(client: &Client, namespace: &str) -> kube::Result<bool> {
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    Ok(maps.get_metadata_opt(PROVIDER_CONFIGURATION).await?.is_some())
+}
+
 /// Reads the configuration like the VM operator. Returns `None` for the settings if the configuration can't be used.
 pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<Diagnosis>) {
     let map =

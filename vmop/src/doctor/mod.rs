@@ -68,13 +68,16 @@ pub async fn connect(
 }
 
 /// Connects to the configured vCenter like the VM operator, and returns the settings, the client and the VM folders. Returns
-/// `None` if the configuration is missing or can't be used. The error is a message.
+/// `None` if there isn't a configuration. The error is a message.
 pub(crate) async fn connect_to_site(
     client: &Client,
     options: &Options,
 ) -> Result<Option<(Settings, vsphere::Client, Vec<MoRef>)>, String> {
-    let (settings, _) = configuration::check(client, &options.namespace).await;
-    let Some(settings) = settings else { return Ok(None) };
+    let (settings, found) = configuration::check(client, &options.namespace).await;
+    let Some(settings) = settings else {
+        let exists = configuration::exists(client, &options.namespace).await;
+        return if exists.is_ok_and(|exists| !exists) { Ok(None) } else { Err(describe_failures(&found)) };
+    };
     let (vcenter, mut found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
     if let Some(vcenter) = vcenter {
         let (site, read) = Site::read(client, &settings, &vcenter).await;
@@ -84,9 +87,14 @@ pub(crate) async fn connect_to_site(
         vcenter.logout().await;
         found.extend(read);
     }
-    let errors = found.iter().filter(|one| one.outcome == Outcome::Error);
-    let errors: Vec<_> = errors.map(|one| format!("{} {}", one.check.code, one.found)).collect();
-    Err(errors.join("; "))
+    Err(describe_failures(&found))
+}
+
+/// Joins the findings that keep the checks from continuing.
+fn describe_failures(found: &[Diagnosis]) -> String {
+    let failures = found.iter().filter(|one| matches!(one.outcome, Outcome::Error | Outcome::Skipped));
+    let failures: Vec<_> = failures.map(|one| format!("{} {}", one.check.code, one.found)).collect();
+    failures.join("; ")
 }
 
 /// Runs all checks and returns the findings for the checks that are `wanted`. Checks that depend on a failed one are reported
