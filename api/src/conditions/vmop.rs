@@ -188,7 +188,7 @@ reasons! {
     /// The guest's first boot has failed.
     Error BOOTSTRAP_FAILED = "BootstrapFailed";
     /// The guest's first boot is still running after a long time.
-    Warning BOOTSTRAP_IN_PROGRESS = "BootstrapInProgress";
+    Info BOOTSTRAP_IN_PROGRESS = "BootstrapInProgress";
     /// The guest didn't report the result of its first boot in time.
     Warning NO_BOOTSTRAP_STATUS = "NoBootstrapStatus";
     /// Disk promotion has failed. VM Operator retries it.
