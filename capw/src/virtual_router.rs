@@ -3,15 +3,13 @@
 //! other.
 //!
 //! The number is stored in an annotation of the WCPCluster, so that it moves with the WCPCluster. It changes only if the cluster
-//! doesn't have nodes yet and a VM of another management cluster uses the number. A cluster from an earlier capw version doesn't
-//! have the annotation: its nodes derived their number from the address, and the cluster keeps this number so that nodes aren't
-//! replaced.
+//! doesn't have nodes yet and a VM of another management cluster uses the number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use api::capw::WCPCluster;
-use api::names::{annotation, finalizer};
+use api::names::annotation;
 use kube::ResourceExt;
 
 /// Returns the cluster's number (1 to 255), or `None` if capw hasn't stored a number yet.
@@ -19,28 +17,21 @@ pub fn virtual_router(cluster: &WCPCluster) -> Option<u8> {
     cluster.annotations().get(annotation::VIRTUAL_ROUTER)?.parse().ok().filter(|id| *id > 0)
 }
 
-/// Returns the number that the nodes of an existing cluster derived from its address. Returns `None` for a new cluster, which
-/// lacks the finalizer or the endpoint.
-fn inherited(cluster: &WCPCluster) -> Option<u8> {
-    let began = cluster.finalizers().iter().any(|there| there == finalizer::WCP_CLUSTER);
-    let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| !endpoint.host.is_empty());
-    endpoint.filter(|_| began).map(|endpoint| cloudinit::virtual_router(&endpoint.host))
-}
-
-/// The numbers that this process chose, by WCPCluster UID. A chosen number appears in the cache only after a delay.
+/// The numbers that this process chose for existing clusters, by WCPCluster UID. A chosen number appears in the cache only after a
+/// delay.
 #[derive(Default)]
 pub struct Draws(Mutex<BTreeMap<String, u8>>);
 
 impl Draws {
     /// Returns a new number for a cluster, or `None` if the cluster keeps its current number. A number in `taken` is replaced.
     ///
-    /// An existing cluster without a number gets the number of its nodes. Any other cluster gets the first number after `start`
-    /// that neither `others` nor `taken` contains. If all numbers are in use, the cluster gets the number with the fewest
-    /// users: so many clusters are probably in different networks.
+    /// The cluster gets the first number after `start` that neither `clusters` nor `taken` contains. If all numbers are in use, it
+    /// gets the number with the fewest users: so many clusters are probably in different networks. `clusters` are all clusters in
+    /// the cache. The numbers of other clusters are forgotten.
     pub fn draw(
         &self,
         cluster: &WCPCluster,
-        others: &[impl AsRef<WCPCluster>],
+        clusters: &[impl AsRef<WCPCluster>],
         taken: &[i32],
         start: u8,
     ) -> Option<u8> {
@@ -51,9 +42,11 @@ impl Draws {
         }
         let own = cluster.uid().unwrap_or_default();
         let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let existing: BTreeSet<_> = clusters.iter().filter_map(|other| other.as_ref().uid()).collect();
+        drawn.retain(|uid, _| existing.contains(uid) || *uid == own);
         let mut owners: BTreeMap<String, u8> = drawn.clone();
-        for other in others.iter().map(AsRef::as_ref) {
-            if let Some(id) = virtual_router(other).or_else(|| inherited(other)) {
+        for other in clusters.iter().map(AsRef::as_ref) {
+            if let Some(id) = virtual_router(other) {
                 owners.insert(other.uid().unwrap_or_default(), id);
             }
         }
@@ -61,10 +54,8 @@ impl Draws {
         let users =
             |id: u8| owners.values().filter(|owned| **owned == id).count() + usize::from(is_taken(id));
         let all = u16::from(u8::MAX);
-        let mut candidates =
-            (0..all).filter_map(|step| u8::try_from((u16::from(start) + step) % all + 1).ok());
-        let inherited = inherited(cluster).filter(|_| present.is_none());
-        let id = inherited.or_else(|| candidates.by_ref().min_by_key(|id| users(*id)))?;
+        let candidates = (0..all).filter_map(|step| u8::try_from((u16::from(start) + step) % all + 1).ok());
+        let id = candidates.min_by_key(|id| users(*id))?;
         drawn.insert(own, id);
         Some(id).filter(|_| present != Some(id))
     }
@@ -74,18 +65,13 @@ impl Draws {
 mod tests {
     use std::sync::Arc;
 
-    use api::capw::ApiEndpoint;
-
     use super::*;
 
-    fn cluster(uid: &str, id: Option<u8>, host: Option<&str>) -> WCPCluster {
+    fn cluster(uid: &str, id: Option<u8>) -> WCPCluster {
         let mut cluster = WCPCluster::default();
         cluster.metadata.uid = Some(uid.to_owned());
         cluster.metadata.annotations =
             id.map(|id| [(annotation::VIRTUAL_ROUTER.to_owned(), id.to_string())].into());
-        cluster.metadata.finalizers = host.map(|_| vec![finalizer::WCP_CLUSTER.to_owned()]);
-        cluster.spec.control_plane_endpoint =
-            host.map(|host| ApiEndpoint { host: host.to_owned(), port: 6443 });
         cluster
     }
 
@@ -96,54 +82,54 @@ mod tests {
 
     #[test]
     fn two_clusters_whose_addresses_end_alike_have_two_routers() {
-        let first = cluster("a", None, Some("10.0.0.7"));
-        let new = cluster("b", None, None);
-        assert_eq!(
-            draw(&new, std::slice::from_ref(&first), 6),
-            Some(8),
-            "7 is taken by the nodes of the first"
-        );
+        let first = cluster("a", Some(7));
+        let new = cluster("b", None);
+        assert_eq!(draw(&new, std::slice::from_ref(&first), 6), Some(8));
         assert_eq!(draw(&new, &[], 6), Some(7));
         assert_eq!(draw(&new, &[], 255), Some(1));
     }
 
     #[test]
-    fn a_number_is_drawn_once_and_a_cluster_from_before_keeps_that_of_its_nodes() {
-        assert_eq!(draw(&cluster("a", Some(9), Some("10.0.0.7")), &[], 1), None);
-        let twin = cluster("b", Some(7), None);
-        assert_eq!(draw(&cluster("a", None, Some("10.0.0.7")), &[twin], 1), Some(7), "no node is replaced");
-        assert_eq!(virtual_router(&cluster("a", Some(9), None)), Some(9));
+    fn a_number_is_drawn_once() {
+        assert_eq!(draw(&cluster("a", Some(9)), &[], 1), None);
+        assert_eq!(virtual_router(&cluster("a", Some(9))), Some(9));
     }
 
     #[test]
     fn two_that_are_drawn_before_the_cache_shows_the_first_differ() {
         let draws = Draws::default();
-        let none: [Arc<WCPCluster>; 0] = [];
-        assert_eq!(draws.draw(&cluster("a", None, None), &none, &[], 6), Some(7));
-        assert_eq!(draws.draw(&cluster("b", None, None), &none, &[], 6), Some(8));
-        assert_eq!(
-            draws.draw(&cluster("a", None, None), &none, &[], 6),
-            Some(7),
-            "a write that was lost is repeated"
-        );
+        let [a, b] = ["a", "b"].map(|uid| Arc::new(cluster(uid, None)));
+        let both = [Arc::clone(&a), Arc::clone(&b)];
+        assert_eq!(draws.draw(&a, &both, &[], 6), Some(7));
+        assert_eq!(draws.draw(&b, &both, &[], 6), Some(8));
+        assert_eq!(draws.draw(&a, &both, &[], 6), Some(7), "a write that was lost is repeated");
+    }
+
+    #[test]
+    fn the_number_of_a_deleted_cluster_is_free_again() {
+        let draws = Draws::default();
+        let [a, b] = ["a", "b"].map(|uid| Arc::new(cluster(uid, None)));
+        assert_eq!(draws.draw(&a, &[Arc::clone(&a)], &[], 6), Some(7));
+        assert_eq!(draws.draw(&b, &[Arc::clone(&b)], &[], 6), Some(7));
+        assert_eq!(draws.0.lock().unwrap().len(), 1);
     }
 
     #[test]
     fn where_all_numbers_are_taken_the_least_used_is_drawn() {
-        let mut all: Vec<_> = (1..=255).map(|id| cluster(&format!("u{id}"), Some(id), None)).collect();
-        all.extend((2..=255).map(|id| cluster(&format!("v{id}"), Some(id), None)));
-        assert_eq!(draw(&cluster("new", None, None), &all, 100), Some(1));
+        let mut all: Vec<_> = (1..=255).map(|id| cluster(&format!("u{id}"), Some(id))).collect();
+        all.extend((2..=255).map(|id| cluster(&format!("v{id}"), Some(id))));
+        assert_eq!(draw(&cluster("new", None), &all, 100), Some(1));
     }
 
     #[test]
     fn a_number_of_a_vm_in_vcenter_is_not_drawn_and_drawn_again() {
         let none: [Arc<WCPCluster>; 0] = [];
         let draw = |cluster: &WCPCluster, taken: &[i32]| Draws::default().draw(cluster, &none, taken, 6);
-        assert_eq!(draw(&cluster("a", None, None), &[7, 8]), Some(9));
-        assert_eq!(draw(&cluster("a", Some(8), None), &[7, 8]), Some(9));
-        assert_eq!(draw(&cluster("a", Some(9), None), &[7, 8]), None);
+        assert_eq!(draw(&cluster("a", None), &[7, 8]), Some(9));
+        assert_eq!(draw(&cluster("a", Some(8)), &[7, 8]), Some(9));
+        assert_eq!(draw(&cluster("a", Some(9)), &[7, 8]), None);
         let all: Vec<_> = (1..=255).collect();
-        assert_eq!(draw(&cluster("a", None, None), &all), Some(7), "in more networks than one");
-        assert_eq!(draw(&cluster("a", Some(7), None), &all), None);
+        assert_eq!(draw(&cluster("a", None), &all), Some(7), "in more networks than one");
+        assert_eq!(draw(&cluster("a", Some(7)), &all), None);
     }
 }

@@ -79,7 +79,7 @@ impl Metadata {
         self
     }
 
-    /// Sets the API server's endpoint and host, and derives the virtual router ID from `host` ([`virtual_router`]). Use
+    /// Sets the API server's endpoint and host, and derives the virtual router ID from `host`. Use
     /// this only for control plane nodes.
     #[must_use]
     pub fn with_control_plane_endpoint(mut self, host: &str, port: i32) -> Self {
@@ -123,7 +123,7 @@ impl Metadata {
 
 /// Returns the virtual router ID for a cluster that wasn't assigned an ID: the last byte of the IP address `host`, or a
 /// checksum if `host` is a host name. The ID is at least 1.
-pub fn virtual_router(host: &str) -> u8 {
+fn virtual_router(host: &str) -> u8 {
     let last = match host.parse() {
         Ok(IpAddr::V4(address)) => address.octets()[3],
         Ok(IpAddr::V6(address)) => address.octets()[15],

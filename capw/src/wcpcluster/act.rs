@@ -108,8 +108,8 @@ pub async fn carry_out(
 }
 
 /// Chooses and writes the cluster's virtual router number if the cluster doesn't have one yet. If a VM in vCenter uses the
-/// number, replaces it as long as the cluster doesn't have an endpoint. The number is written before the finalizer: a cluster
-/// with a finalizer but without a number already has nodes, which derived the number from the control plane address.
+/// number, replaces it as long as the cluster doesn't have an endpoint. The number is written before the endpoint, so that every
+/// node finds it.
 async fn keep_virtual_router(
     cluster: &mut Arc<WCPCluster>,
     facts: &Facts,
