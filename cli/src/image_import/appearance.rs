@@ -75,17 +75,18 @@ pub async fn wait(client: &Client, library: &str, item: &str, limit: Duration) -
     }
 }
 
-/// Returns true if waiting longer doesn't help: every item has its objects in the cluster, or fails with an error that
-/// isn't transient.
+/// Returns true if every item has its objects in the cluster, or has an image that can't become a release. Transient errors count
+/// as missing objects.
 ///
 /// # Errors
-/// Never returns an error. Transient errors count as missing objects.
+/// Returns an error if the API server refuses to list the objects.
 pub async fn all_appeared(client: &Client, items: &[String]) -> Result<bool> {
     for item in items {
         match look(client, item).await {
             Ok(Step::Waiting(_)) => return Ok(false),
             Err(error) if is_transient(&error) => return Ok(false),
-            // Items with an error are reported by the doctor checks.
+            Err(error) if error.is::<kube::Error>() => return Err(error),
+            // The doctor checks report images with an error.
             Ok(Step::Appeared(_)) | Err(_) => {}
         }
     }
@@ -252,6 +253,23 @@ mod tests {
         );
         unread.status.as_mut().unwrap().conditions = vec![failed];
         assert_eq!(judge(&unread).unwrap_err().to_string(), format!("VirtualMachineImage node: {message}"));
+    }
+
+    /// Returns the outcome of `all_appeared` if the API server responds with this status.
+    async fn appeared(code: u16) -> Result<bool> {
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            let status = kube::core::Status::failure("no", "No").with_code(code);
+            let body = kube::client::Body::from(serde_json::to_vec(&status).unwrap());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(code).body(body).unwrap())
+        });
+        all_appeared(&Client::new(service, "default"), &["item".to_owned()]).await
+    }
+
+    #[tokio::test]
+    async fn a_refused_list_is_an_error_and_an_overloaded_server_is_asked_again() {
+        let refused = format!("{:#}", appeared(403).await.unwrap_err());
+        assert!(refused.starts_with("cannot list VirtualMachineImages"), "{refused}");
+        assert!(!appeared(503).await.unwrap());
     }
 
     #[test]
