@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -65,18 +67,23 @@ impl Daemon {
             return Ok(None);
         }
         let mut lock = self.lock_file()?;
-        if self.take(&lock)? {
+        // With a shared lock, commands that test the file at the same time don't take each other for the process.
+        if self.has_lock(lock.try_lock_shared())? {
             return Ok(None);
         }
         let mut text = String::new();
         lock.read_to_string(&mut text)?;
+        // If the process has ended meanwhile, its ID may belong to another process now.
+        if self.has_lock(lock.try_lock_shared())? {
+            return Ok(None);
+        }
         // The file is empty until the process that has locked it writes its ID.
         Ok(text.trim().parse().ok())
     }
 
-    /// Locks the file; returns false if another process holds the lock.
-    fn take(&self, lock: &File) -> Result<bool> {
-        match lock.try_lock() {
+    /// Returns true if the attempt locked the file, and false if another process holds the lock.
+    fn has_lock(&self, attempt: Result<(), TryLockError>) -> Result<bool> {
+        match attempt {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(error)) => {
@@ -91,7 +98,7 @@ impl Daemon {
         let mut lock = self.lock_file()?;
         // `holder` briefly locks the file to test it.
         let held = format!("another process runs {}", self.what);
-        until(&held, LOCK, async || self.take(&lock)).await?;
+        until(&held, LOCK, async || self.has_lock(lock.try_lock())).await?;
         lock.set_len(0)?;
         write!(lock, "{}", std::process::id())?;
         self.clear()?;
@@ -141,7 +148,7 @@ impl Daemon {
         command.args(arguments).process_group(0);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", self.what))?;
-        let process = child.id();
+        let process = open_process(child.id())?;
         let ready = until(&self.what, START, async || match child.try_wait()? {
             Some(_) => bail!("{} did not start. {}", self.what, self.reason()),
             None => is_ready(),
@@ -150,8 +157,10 @@ impl Daemon {
             ready = ready => ready.map(|()| true),
             () = given_up => Ok(false),
         };
-        if !matches!(outcome, Ok(true)) {
-            self.end(process).await?;
+        if let Some(process) = process
+            && !matches!(outcome, Ok(true))
+        {
+            self.end(&process).await?;
         }
         outcome
     }
@@ -175,27 +184,40 @@ impl Daemon {
     /// Stops the process, even while it is starting. Returns false if the process isn't running.
     pub async fn stop(&self) -> Result<bool> {
         let Some(process) = self.holder()? else { return Ok(false) };
-        self.end(process).await?;
+        let Some(handle) = open_process(process)? else { return Ok(false) };
+        // If the process ended before it was opened, another process may have got its ID.
+        if self.holder()? != Some(process) {
+            return Ok(false);
+        }
+        self.end(&handle).await?;
         Ok(true)
     }
 
     /// Terminates the process and waits until it has ended. Kills it after [`STOP`].
-    async fn end(&self, process: u32) -> Result<()> {
-        let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(()) };
-        match kill_process(process, Signal::TERM) {
-            Err(rustix::io::Errno::SRCH) => return Ok(()),
-            killed => killed.with_context(|| format!("cannot stop process {}", process.as_raw_nonzero()))?,
+    async fn end(&self, process: &OwnedFd) -> Result<()> {
+        match pidfd_send_signal(process, Signal::TERM) {
+            Err(Errno::SRCH) => return Ok(()),
+            sent => sent.with_context(|| format!("cannot stop {}", self.what))?,
         }
         let what = format!("stopping {}", self.what);
         if until(&what, STOP, async || Ok(self.holder()?.is_none())).await.is_ok() {
             return Ok(());
         }
         say!("{} does not end by itself and is killed", self.what);
-        match kill_process(process, Signal::KILL) {
-            Err(rustix::io::Errno::SRCH) => {}
-            killed => killed.with_context(|| format!("cannot kill process {}", process.as_raw_nonzero()))?,
+        match pidfd_send_signal(process, Signal::KILL) {
+            Err(Errno::SRCH) => {}
+            sent => sent.with_context(|| format!("cannot kill {}", self.what))?,
         }
         until(&what, KILL, async || Ok(self.holder()?.is_none())).await
+    }
+}
+
+/// Returns a handle that names this process even after its ID is reused, or `None` if the process doesn't exist.
+fn open_process(id: u32) -> Result<Option<OwnedFd>> {
+    let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => Ok(None),
+        opened => opened.map(Some).with_context(|| format!("cannot open process {id}")),
     }
 }
 
@@ -223,7 +245,10 @@ mod tests {
         let mut ended = std::pin::pin!(daemon.ended(std::process::id()));
         assert!(futures::poll!(&mut ended).is_pending());
         drop(lock);
-        assert_eq!(daemon.holder().unwrap(), None);
+        let other_command = daemon.lock_file().unwrap();
+        other_command.try_lock_shared().unwrap();
+        assert_eq!(daemon.holder().unwrap(), None, "another command tests the lock, too");
+        drop(other_command);
         let ended = ended.await.to_string();
         assert!(ended.starts_with("the site has ended. Its log is "), "{ended}");
     }
