@@ -240,7 +240,7 @@ pub struct Kubeconfig {
     #[arg(long)]
     pub merge: bool,
     /// Write to this file, which only you can read.
-    #[arg(long, alias = "output", short_alias = 'o', value_name = "FILE", conflicts_with = "merge")]
+    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
     pub output_file: Option<PathBuf>,
     /// The management cluster.
     #[command(flatten)]
@@ -322,7 +322,7 @@ pub struct Bundle {
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
     /// The file to write; `-` is standard output. By default layercake-bundle-TIME.tar.gz in this folder.
-    #[arg(long, alias = "output", short_alias = 'o', value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub output_file: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
@@ -388,19 +388,6 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn old_spellings_are_still_accepted() {
-        for args in [
-            &["image", "build", "--kubernetes", "v1.36", "-o", "images"][..],
-            &["image", "build", "--kubernetes", "v1.36", "--output", "images"],
-            &["kubeconfig", "a", "-o", "file"],
-            &["bundle", "--output", "file"],
-            &["doctor", "--namespace", "vmware-system-vmop"],
-        ] {
-            assert!(Cli::try_parse_from(["layercake"].iter().chain(args)).is_ok(), "{args:?}");
-        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct ImageBuild {
     #[arg(long, value_name = "NAME", default_value = "debian-13")]
     pub os: String,
     /// The folder for the files of the image.
-    #[arg(long, alias = "output", short_alias = 'o', value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     pub output_folder: PathBuf,
     /// Use the packages in the lock file of an earlier build, to build the same image again.
     #[arg(long, value_name = "FILE")]

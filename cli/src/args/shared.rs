@@ -94,7 +94,7 @@ pub struct OperatorFlags {
     #[command(flatten)]
     pub cluster: ClusterFlags,
     /// The namespace of the VM operator, where the provider configuration is.
-    #[arg(long, alias = "namespace", value_name = "NAME", default_value = "vmware-system-vmop")]
+    #[arg(long, value_name = "NAME", default_value = "vmware-system-vmop")]
     pub operator_namespace: String,
     /// The CA bundle (PEM) of vCenter, if CAFilePath is a file in the container of the VM operator.
     #[arg(long, value_name = "FILE")]
