@@ -280,7 +280,7 @@ pub struct Probe {
     /// Action that checks the VMware Tools heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_heartbeat: Option<GuestHeartbeatAction>,
-    /// Timeout for one attempt, in seconds. Defaults to 10, which is also the effective maximum.
+    /// Timeout for one attempt, in seconds. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 60))]
     pub timeout_seconds: Option<i32>,

@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::denial::{Asker, Denial};
 use super::known::{Facts, Zone};
 use super::volumes::{instance_storage, volumes};
-use crate::probe::LONGEST_TIMEOUT;
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::readiness::{NO_PORT, probe_port};
 
@@ -185,14 +184,6 @@ fn probe(new: &VirtualMachine, old: Option<&VirtualMachine>, facts: Facts) -> Ve
             format!("{field}.tcpSocket.host"),
             format!("Invalid value: {host:?}: {reason}"),
         ));
-    }
-    let longest = LONGEST_TIMEOUT.as_secs();
-    if let Some(timeout) =
-        probe.timeout_seconds.filter(|timeout| u64::try_from(*timeout).is_ok_and(|given| given > longest))
-    {
-        let reason =
-            format!("{timeout} is more than {longest}: an attempt counts as failed after {longest} seconds");
-        denials.push(Denial::warning(format!("{field}.timeoutSeconds"), reason));
     }
     denials
 }

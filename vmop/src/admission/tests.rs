@@ -169,7 +169,7 @@ fn rule_7_a_restricted_network_has_one_port_to_probe() {
 }
 
 #[test]
-fn rule_7_a_probe_reaches_its_own_vm_and_not_for_long() {
+fn rule_7_a_probe_reaches_its_own_vm() {
     let of = |host: &str, timeout: i32| {
         let socket = json!({ "port": 443, "host": host });
         let mut vm = vm(json!({ "readinessProbe": { "tcpSocket": socket, "timeoutSeconds": timeout } }));
@@ -187,9 +187,7 @@ fn rule_7_a_probe_reaches_its_own_vm_and_not_for_long() {
     let mut other = of("10.96.0.1", 60);
     other.spec.power_off_mode = Some("soft".to_owned());
     assert!(reasons(&other, Some(&of("10.96.0.1", 60)), facts(), USER).is_empty(), "it was there before");
-    let long = denials(&of("", 60), None, facts(), USER);
-    assert!(long.len() == 1 && !long[0].stops(USER), "{long:?}");
-    assert!(long[0].to_string().contains("timeoutSeconds"), "{long:?}");
+    assert!(denials(&of("", 60), None, facts(), USER).is_empty());
 }
 
 #[test]
