@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
     status = "CnsNodeVmAttachmentStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A request to attach a volume to a virtual machine."
+    doc = "Request to attach a volume to a virtual machine."
 )]
 #[serde(default)]
 #[schemars(extend("required" = ["nodeuuid", "volumename"]))]

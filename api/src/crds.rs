@@ -338,6 +338,25 @@ mod tests {
         assert!(found.is_empty(), "{found:#?}");
     }
 
+    /// kube can't take the description of a kind from a doc comment, so the attribute `doc` repeats it.
+    #[test]
+    fn a_kind_is_described_as_its_spec() {
+        for crd in all() {
+            for version in &crd.spec.versions {
+                let schema =
+                    version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()).unwrap();
+                let spec = schema.properties.as_ref().and_then(|properties| properties.get("spec"));
+                if let Some(spec) = spec {
+                    assert_eq!(
+                        schema.description, spec.description,
+                        "{} {}",
+                        crd.spec.names.kind, version.name
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_default_reaches_the_api_server() {
         for crd in all() {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
     derive = "Default",
     derive = "PartialEq",
     status = "InClusterIpPoolStatus",
-    doc = "A pool of addresses of one namespace."
+    doc = "Address pool for one namespace."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct InClusterIpPoolSpec {
@@ -43,7 +43,7 @@ pub struct InClusterIpPoolSpec {
     derive = "Default",
     derive = "PartialEq",
     status = "InClusterIpPoolStatus",
-    doc = "A pool of addresses of all namespaces."
+    doc = "Address pool for all namespaces."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct GlobalInClusterIpPoolSpec {

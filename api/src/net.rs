@@ -24,7 +24,7 @@ pub const READY: &str = "Ready";
     status = "VirtualNetworkStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A separate network for the nodes of one cluster."
+    doc = "Separate network for the nodes of one cluster."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkSpec {
@@ -58,7 +58,7 @@ pub struct VirtualNetworkStatus {
     status = "VirtualNetworkInterfaceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The network interface of one virtual machine on a network."
+    doc = "Network interface of one virtual machine on a VirtualNetwork."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualNetworkInterfaceSpec {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
     status = "ZoneStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A zone of the whole Supervisor."
+    doc = "Zone for the whole Supervisor."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct AvailabilityZoneSpec {
@@ -58,7 +58,7 @@ pub struct NamespaceInfo {
     status = "ZoneStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A zone that a namespace can use."
+    doc = "Zone that a namespace can use."
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["availabilityZoneReference"]))]

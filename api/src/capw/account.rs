@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
     status = "ProviderServiceAccountStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Rights in the management cluster for a program in the guest.",
+    doc = "Permissions in the management cluster for a program in a workload cluster, such as its cloud provider.",
     printcolumn(name = "WCPCluster", type_ = "string", json_path = ".spec.ref.name"),
     printcolumn(name = "TargetNamespace", type_ = "string", json_path = ".spec.targetNamespace"),
     printcolumn(name = "TargetSecretName", type_ = "string", json_path = ".spec.targetSecretName")

@@ -20,7 +20,7 @@ use super::{ApiEndpoint, Initialization, TemplateMeta};
     status = "WCPClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The vSphere infrastructure of a cluster besides its machines.",
+    doc = "vSphere infrastructure for a cluster except for its machines: network, endpoint and placement.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "Ready",
@@ -96,7 +96,7 @@ pub struct FailureDomain {
     category = "cluster-api",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The template from which a ClusterClass creates WCPClusters.",
+    doc = "Template from which a ClusterClass creates WCPClusters.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]

@@ -21,7 +21,7 @@ use crate::Quantity;
     status = "WCPMachineStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The vSphere infrastructure of a machine.",
+    doc = "vSphere infrastructure for a machine.",
     printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID"),
     printcolumn(name = "IPAddr", type_ = "string", json_path = ".status.vmIp"),
     printcolumn(
@@ -164,7 +164,7 @@ pub struct MachineAddress {
     status = "WCPMachineTemplateStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The template from which WCPMachines are created.",
+    doc = "Template from which WCPMachines are created.",
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default)]

@@ -19,7 +19,7 @@ use crate::conditions::{Condition, find};
     status = "TanzuKubernetesReleaseStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A version of Kubernetes that clusters can run.",
+    doc = "Kubernetes release with its component images, node images and packages.",
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(
         name = "Ready",
@@ -133,7 +133,7 @@ pub struct TanzuKubernetesReleaseStatus {
     status = "OSImageStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A node image that contains a version of Kubernetes.",
+    doc = "Node image that contains a Kubernetes release.",
     printcolumn(name = "K8s Version", type_ = "string", json_path = ".spec.kubernetesVersion"),
     printcolumn(name = "OS Name", type_ = "string", json_path = ".spec.os.name"),
     printcolumn(name = "OS Version", type_ = "string", json_path = ".spec.os.version"),

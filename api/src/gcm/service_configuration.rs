@@ -9,7 +9,7 @@ use super::parts::{Proxy, Trust};
 /// The only valid name for a TkgServiceConfiguration.
 pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
 
-/// Defaults for new clusters.
+/// Defaults for new clusters. The only object is tkg-service-configuration.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -18,7 +18,7 @@ pub const SERVICE_CONFIGURATION: &str = "tkg-service-configuration";
     plural = "tkgserviceconfigurations",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Defaults for new clusters; the only object is tkg-service-configuration.",
+    doc = "Defaults for new clusters. The only object is tkg-service-configuration.",
     printcolumn(name = "Default CNI", type_ = "string", json_path = ".spec.defaultCNI")
 )]
 #[serde(rename_all = "camelCase", default)]

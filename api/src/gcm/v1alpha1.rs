@@ -12,7 +12,7 @@ pub use super::parts::{
 };
 use crate::conditions::Condition;
 
-/// Desired state of a Kubernetes cluster on virtual machines.
+/// Kubernetes cluster on virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -23,7 +23,7 @@ use crate::conditions::Condition;
     status = "TanzuKubernetesClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A Kubernetes cluster of virtual machines.",
+    doc = "Kubernetes cluster on virtual machines.",
     printcolumn(name = "Control Plane", type_ = "integer", json_path = ".spec.topology.controlPlane.count"),
     printcolumn(name = "Worker", type_ = "integer", json_path = ".spec.topology.workers.count"),
     printcolumn(name = "Distribution", type_ = "string", json_path = ".spec.distribution.fullVersion"),

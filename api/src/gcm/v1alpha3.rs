@@ -10,7 +10,7 @@ pub use super::parts::*;
 use crate::capw::ApiEndpoint;
 use crate::conditions::Condition;
 
-/// Desired state of a Kubernetes cluster on virtual machines.
+/// Kubernetes cluster on virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "run.tanzu.vmware.com",
@@ -21,7 +21,7 @@ use crate::conditions::Condition;
     status = "TanzuKubernetesClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A Kubernetes cluster of virtual machines.",
+    doc = "Kubernetes cluster on virtual machines.",
     printcolumn(
         name = "Control Plane",
         type_ = "integer",

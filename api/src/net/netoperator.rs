@@ -25,7 +25,7 @@ pub const VMXNET3: &str = "vmxnet3";
     status = "NetworkInterfaceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The network interface of one virtual machine on a Network."
+    doc = "Network interface of one virtual machine on a Network."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkInterfaceSpec {

@@ -16,7 +16,7 @@ use crate::Quantity;
     status = "VirtualMachineClassStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A size of virtual machines.",
+    doc = "Virtual machine size: CPUs, memory, devices, reservations and limits.",
     printcolumn(name = "CPU", type_ = "string", json_path = ".spec.hardware.cpus"),
     printcolumn(name = "Memory", type_ = "string", json_path = ".spec.hardware.memory"),
     printcolumn(

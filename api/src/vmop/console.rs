@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
     status = "WebConsoleRequestStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A request for a ticket to the console of a virtual machine."
+    doc = "Request for a ticket to a virtual machine's console. Immutable."
 )]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["virtualMachineName", "publicKey"]))]

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
     status = "ContentLibraryProviderStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A content library of vCenter.",
+    doc = "Content library in vCenter.",
     printcolumn(name = "Content-Library-UUID", type_ = "string", json_path = ".spec.uuid")
 )]
 #[serde(rename_all = "camelCase", default)]
@@ -41,7 +41,7 @@ pub struct ContentLibraryProviderStatus {}
     status = "ContentSourceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A source of images."
+    doc = "Source of images that namespaces can be bound to."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContentSourceSpec {
@@ -67,7 +67,7 @@ pub struct ContentSourceStatus {}
     no_spec,
     derive = "Default",
     derive = "PartialEq",
-    doc = "Allows a namespace to use the images of a source."
+    doc = "Allows a namespace to use a content source's images."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSourceBindingFields {

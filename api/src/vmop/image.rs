@@ -19,7 +19,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineImageStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An item of a content library that is an image for virtual machines.",
+    doc = "Content library item from which virtual machines can be created.",
     printcolumn(name = "Provider-Name", type_ = "string", json_path = ".spec.providerRef.name"),
     printcolumn(
         name = "Content-Library-Name",

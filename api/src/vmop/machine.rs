@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Quantity;
 use crate::conditions::Condition;
 
-/// Desired virtual machine state in vCenter.
+/// Virtual machine in vCenter.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -21,7 +21,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A virtual machine in vCenter.",
+    doc = "Virtual machine in vCenter.",
     printcolumn(name = "Power-State", type_ = "string", json_path = ".status.powerState"),
     printcolumn(name = "Class", type_ = "string", json_path = ".spec.className", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.imageName", priority = 1),

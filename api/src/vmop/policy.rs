@@ -17,7 +17,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineSetResourcePolicyStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The placement of a set of virtual machines in vCenter."
+    doc = "Placement for a set of virtual machines: a folder, a resource pool, and anti-affinity groups. Immutable."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachineSetResourcePolicySpec {

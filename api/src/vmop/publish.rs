@@ -18,7 +18,7 @@ use crate::conditions::Condition;
     status = "VirtualMachinePublishRequestStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A request to publish a virtual machine as an item of a content library."
+    doc = "Request to publish a virtual machine as a content library item."
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualMachinePublishRequestSpec {

@@ -19,7 +19,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineServiceStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An address for a set of virtual machines.",
+    doc = "Virtual address for a set of virtual machines.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

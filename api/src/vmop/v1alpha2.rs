@@ -12,7 +12,7 @@ use super::machine::{PersistentVolumeClaimVolume, Probe, VirtualMachineVolumeSta
 use crate::Quantity;
 use crate::conditions::Condition;
 
-/// Desired virtual machine state in vCenter. Only claims in `volumes` can be changed in this version.
+/// Virtual machine in vCenter. Only claims in `volumes` can be changed in this version.
 #[derive(Clone, Debug, Default, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "vmoperator.vmware.com",
@@ -23,7 +23,7 @@ use crate::conditions::Condition;
     status = "VirtualMachineStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A virtual machine in vCenter.",
+    doc = "Virtual machine in vCenter. Only claims in `volumes` can be changed in this version.",
     printcolumn(name = "Power-State", type_ = "string", json_path = ".status.powerState"),
     printcolumn(name = "Class", type_ = "string", json_path = ".spec.className", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".spec.imageName", priority = 1),
