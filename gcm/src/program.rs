@@ -29,6 +29,7 @@ use crate::addons::controller::{self as guest_controller, ImageAddons};
 use crate::addons::guests::Guests;
 use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
+use crate::release;
 use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::{NamespaceCaches, QuotaLimits};
@@ -36,7 +37,6 @@ use crate::sync::role_bindings::makes_administrators;
 use crate::sync::supervisor::SupervisorEndpoint;
 use crate::webhook::service_configuration::ServiceConfiguration;
 use crate::webhook::{self, Webhooks};
-use crate::{cluster, release};
 
 /// Creates Cluster API objects from TanzuKubernetesClusters, and releases from node images.
 #[derive(Clone, Debug, Parser)]
@@ -120,7 +120,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
             forgetting.forget(&key(old.namespace().as_deref(), &old.name_any()));
         }
     });
-    let ctx = Arc::new(Context {
+    let ctx = Context {
         api: apply::Api::new(&started, "gcm/cluster"),
         events: Events::new(&started, "gcm-cluster"),
         release_cache: release_cache.clone(),
@@ -133,14 +133,14 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
         bundles: bundles.index(|map| map.namespace().into_iter().collect()),
         namespaces: namespaces.clone(),
         guests: guests.clone(),
-    });
+    };
     let reports = stream::unfold(has_report, |mut woken| async move { Some((woken.recv().await?, woken)) });
     let of_clusters = controller(&started, &clusters, &kinds, &releases, &os_images);
     let of_clusters = of_namespaces(of_clusters, &clusters, &namespaces)
         .reads(&images)
         .watches(&bundles, of_namespace(&clusters))
         .wakes_on(reports)
-        .run(ctx, cluster::reconcile);
+        .drive(ctx);
     let of_releases = release::controller::run(&started, &images, &os_images, &releases, &release_cache);
     let of_guests = guest_controller::run(&started, &clusters, flags.image_addons, guests, needs_round);
     tokio::join!(of_clusters, of_guests, of_releases);

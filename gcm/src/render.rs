@@ -17,10 +17,9 @@ use serde_json::Value;
 
 use crate::cluster::error::Error;
 use crate::cluster::facts::{Facts, ReleaseLookup};
-use crate::cluster::gather::is_of;
+use crate::cluster::gather::{ClusterSecrets, is_of};
 use crate::cluster::network::cluster;
 use crate::cluster::plan;
-use crate::cluster::{encryption, login};
 use crate::program::Flags;
 use crate::release::cache::ReleaseCache;
 
@@ -52,11 +51,10 @@ pub async fn render(
 ) -> Result<Rendered, Error> {
     let facts = facts(client, tkc, arguments).await?;
     let api = apply::Api::new(&Runtime::detached(client.clone()), "gcm/cluster");
-    let mut login = login::gather::gather(tkc, &api).await?;
+    let ClusterSecrets { mut login, encryption } = ClusterSecrets::read(tkc, &facts, &api).await?;
     if login.new_private_key.is_some() {
         NO_KEY.clone_into(&mut login.public_key);
     }
-    let encryption = encryption::gather::gather(tkc, &facts, &api).await?;
     let mut plan = plan::plan(tkc, &facts, &login, &encryption)?;
     let mut owner = facts.cluster.as_deref().unwrap_or(&plan.cluster).clone();
     owner.metadata.uid.get_or_insert_with(|| NO_UID.to_owned());

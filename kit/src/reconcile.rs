@@ -52,6 +52,10 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Returns the error for a status that the API server did not accept.
     fn refused(object: &Self::Kind, error: kube::Error) -> Self::Error;
 
+    /// Stops this process's other work on the object, such as a connection that outlives a reconcile. It is called for an object
+    /// that moves, is paused or is being deleted.
+    fn suspend(&self, _object: &Self::Kind) {}
+
     /// Reads what the other steps need to know.
     fn gather(
         &self,
@@ -171,6 +175,7 @@ impl<'a, R: Reconcile + ?Sized> Seen<'a, R> {
 pub async fn reconcile<R: Reconcile>(object: Arc<R::Kind>, reconciler: Arc<R>) -> Result<Next, R::Error> {
     let mut object = object;
     if is_moving(&*object) {
+        reconciler.suspend(&object);
         return Ok(Next::OnChange);
     }
     let facts = match reconciler.gather(&object).await {
@@ -178,10 +183,14 @@ pub async fn reconcile<R: Reconcile>(object: Arc<R::Kind>, reconciler: Arc<R>) -
         Err(error) => return report(&*reconciler, &object, None, Outcome::Failed(error)).await,
     };
     let paused = R::is_paused(&object, &facts);
+    let deleting = object.meta().deletion_timestamp.is_some();
+    if paused || deleting {
+        reconciler.suspend(&object);
+    }
     reconciler.propagate_pause(&object, &facts, paused).await?;
     let outcome = if paused {
         Outcome::Paused
-    } else if object.meta().deletion_timestamp.is_some() {
+    } else if deleting {
         match reconciler.delete(&object, &facts).await {
             Ok(Deletion::Gone) => return Ok(Next::OnChange),
             Ok(Deletion::Remains(done)) => Outcome::Done(done),

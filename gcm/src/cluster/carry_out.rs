@@ -9,10 +9,10 @@ use kit::apply::is_already_exists;
 use kit::controller::controller_of;
 use kit::index::key;
 use kit::watch::Watchable;
+use kit::{Next, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::applied::{Applied, RequestedGuest};
 use super::cluster_secret::NewSecrets;
@@ -22,32 +22,46 @@ use super::facts::Facts;
 use super::network::cluster;
 use super::node_groups::machines;
 use super::plan::{Obsolete, Plan};
+use super::reconcile_plan::{PlannedObjects, ReconcilePlan};
 
 /// The field manager that owns a pool's replicas after the cluster's spec stops setting them.
 const REPLICAS_MANAGER: &str = "gcm/replicas";
 
-/// Writes the patch from `pause::origin`, if there is one. Returns the resulting TanzuKubernetesCluster.
-pub async fn note_origin(
-    tkc: &Arc<TanzuKubernetesCluster>,
-    note: Option<Value>,
-    ctx: &Context,
-) -> Result<Arc<TanzuKubernetesCluster>, Error> {
-    let Some(note) = note else { return Ok(Arc::clone(tkc)) };
-    Ok(Arc::new(ctx.api.patch(&**tkc, note).await?))
+/// The result of a reconcile's writes.
+pub struct Done {
+    pub applied: Applied,
+    /// The time of the next reconcile, or the error after which other objects weren't written.
+    pub result: Result<Next, Error>,
 }
 
-/// Applies the plan in dependency order, and deletes obsolete objects last.
+/// Carries out the plan, starting with the origin. Sets `tkc` to the version that was written.
+///
+/// # Errors
+/// Fails if nothing or only the origin was written, or if the reconcile is overtaken. [`Done`] contains other errors.
+pub async fn carry_out(
+    tkc: &mut Arc<TanzuKubernetesCluster>,
+    plan: ReconcilePlan,
+    facts: &Facts,
+    ctx: &Context,
+) -> Result<Done, Error> {
+    let ReconcilePlan { origin, objects } = plan;
+    if let Some(origin) = origin {
+        *tkc = Arc::new(ctx.api.patch(&**tkc, origin.patch()).await?);
+    }
+    let PlannedObjects { plan, next, unusable_secret } = objects?;
+    let mut applied = Applied::default();
+    let outcome = Box::pin(apply_plan(plan, facts, &mut applied, ctx)).await;
+    match outcome.and(unusable_secret.map_or(Ok(next), |why| Err(Error::Secret(why)))) {
+        Err(error) if error.is_overtaken() => Err(error),
+        result => Ok(Done { applied, result }),
+    }
+}
+
+/// Applies the objects in dependency order, and deletes obsolete objects last. `done` contains the applied objects, even after an
+/// error.
 ///
 /// The Cluster is applied before its infrastructure and control plane, so that these objects get an owner reference to the
 /// Cluster at once. Otherwise controllers would wait a second or two until Cluster API adds the reference.
-///
-/// Returns the applied objects, even after an error.
-pub async fn carry_out(plan: Plan, facts: &Facts, ctx: &Context) -> (Applied, Result<(), Error>) {
-    let mut applied = Applied::default();
-    let outcome = Box::pin(apply_plan(plan, facts, &mut applied, ctx)).await;
-    (applied, outcome)
-}
-
 async fn apply_plan(plan: Plan, facts: &Facts, done: &mut Applied, ctx: &Context) -> Result<(), Error> {
     let Plan {
         new_secrets,
@@ -178,7 +192,7 @@ mod tests {
     use api::capi::Cluster;
     use kit::Runtime;
     use kit::watch::Cache;
-    use serde_json::json;
+    use serde_json::{Value, json};
     use support::api_server::{Request, refusal, server};
 
     use super::*;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names::finalizer;
-use kit::Next;
 use kit::watch::Watchable;
 
 use super::context::Context;
@@ -14,7 +13,7 @@ use super::status::remaining::{is_empty, remaining};
 
 /// Carries out the next deletion step, and returns [`Error::Waiting`] while objects remain. Cluster API deletes the workers
 /// before the control plane.
-pub async fn carry_out(tkc: &TanzuKubernetesCluster, facts: &Facts, ctx: &Context) -> Result<Next, Error> {
+pub async fn carry_out(tkc: &TanzuKubernetesCluster, facts: &Facts, ctx: &Context) -> Result<(), Error> {
     if let Some(cluster) = &facts.cluster {
         ctx.api.delete(&**cluster).await?;
         return Err(Error::Waiting(remaining(facts)));
@@ -32,7 +31,7 @@ pub async fn carry_out(tkc: &TanzuKubernetesCluster, facts: &Facts, ctx: &Contex
         return Err(Error::Waiting(remaining(facts)));
     }
     ctx.api.remove_finalizer(tkc, finalizer::TKC).await?;
-    Ok(Next::OnChange)
+    Ok(())
 }
 
 async fn delete_all<K: Watchable>(objects: &[Arc<K>], ctx: &Context) -> Result<(), Error> {

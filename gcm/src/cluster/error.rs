@@ -1,5 +1,6 @@
 //! The reasons why a cluster's reconcile fails or waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kit::bounded::Exceeded;
@@ -11,8 +12,8 @@ use super::invalid::Invalid;
 /// The requeue delay while waiting for changes that watches don't report.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// The reasons why a reconcile doesn't complete.
-#[derive(Debug, thiserror::Error)]
+/// The reasons why a reconcile doesn't complete. Errors can be cloned, because facts contain the error of reading Secrets.
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The user must change the spec, or a release must become available.
     #[error(transparent)]
@@ -40,7 +41,13 @@ pub enum Error {
     Taken(String),
     /// The API server refused the request or didn't respond.
     #[error("the API server: {}", kit::api_error::message(.0))]
-    Api(#[from] kube::Error),
+    Api(#[source] Arc<kube::Error>),
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(Arc::new(error))
+    }
 }
 
 impl ReconcileError for Error {

@@ -74,6 +74,12 @@ impl Facts {
             self.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
         initialization.is_some_and(|done| done.control_plane_initialized == Some(true))
     }
+
+    /// Returns true if a client deleted the Cluster directly. gcm doesn't recreate the Cluster until Cluster API has finished the
+    /// deletion.
+    pub fn is_cluster_deleted(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_some())
+    }
 }
 
 /// Looks up releases and their images in caches.

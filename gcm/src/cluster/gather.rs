@@ -1,10 +1,11 @@
-//! Reads the facts for one reconcile from caches. Secrets aren't cached: [`super::login`] and [`super::encryption`] read them.
+//! Reads the facts for one reconcile from caches, and the cluster's Secrets, which aren't cached, from the API server.
 
 use std::sync::Arc;
 
 use api::gcm::TanzuKubernetesCluster;
 use api::names;
 use jiff::Timestamp;
+use kit::apply;
 use kit::controller::controller_of;
 use kit::expectations::StaleCache;
 use kit::index::key;
@@ -12,10 +13,56 @@ use kit::watch::Watchable;
 use kube::ResourceExt;
 
 use super::context::Context;
+use super::encryption;
+use super::encryption::gather::Encryption;
+use super::error::Error;
 use super::facts::{Facts, ReleaseLookup};
+use super::login;
+use super::login::gather::Login;
+use super::pause::{self, origin};
+
+/// The facts for one reconcile, and the cluster's Secrets.
+pub struct FactsWithSecrets {
+    pub facts: Facts,
+    /// The Secrets, or the error of reading them, with which the status is still computed. `None` if no objects are planned.
+    pub secrets: Option<Result<ClusterSecrets, Error>>,
+}
+
+/// The contents of a cluster's Secrets. Contents of missing Secrets are generated.
+pub struct ClusterSecrets {
+    pub login: Login,
+    pub encryption: Encryption,
+}
+
+impl ClusterSecrets {
+    /// Reads the Secrets.
+    pub async fn read(tkc: &TanzuKubernetesCluster, facts: &Facts, api: &apply::Api) -> Result<Self, Error> {
+        let login = login::gather::gather(tkc, api).await?;
+        let encryption = encryption::gather::gather(tkc, facts, api).await?;
+        Ok(Self { login, encryption })
+    }
+}
+
+/// Reads everything for one reconcile. Fails if a cache is older than gcm's own last write.
+pub async fn gather(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<FactsWithSecrets, StaleCache> {
+    let facts = facts(tkc, ctx)?;
+    let mut read = FactsWithSecrets { facts, secrets: None };
+    if is_planned(tkc, &read.facts) {
+        read.secrets = Some(ClusterSecrets::read(tkc, &read.facts, &ctx.api).await);
+    }
+    Ok(read)
+}
+
+/// Returns true if the reconcile plans the cluster's objects.
+fn is_planned(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    tkc.metadata.deletion_timestamp.is_none()
+        && !facts.is_cluster_deleted()
+        && !origin::is_arriving(tkc, facts)
+        && pause::describe(tkc, facts).is_none()
+}
 
 /// Reads the facts about one cluster. Fails if a cache is older than gcm's own last write.
-pub fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, StaleCache> {
+fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, StaleCache> {
     let namespace = tkc.namespace();
     let (namespace, name) = (namespace.as_deref(), tkc.name_any());
     let of = key(namespace, &name);

@@ -6,7 +6,7 @@ use crate::release::version::Version;
 use crate::release::virtual_ip::NoAddressHolder;
 
 /// A reason why a cluster can't be planned until a user acts.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Invalid {
     /// The spec breaks an admission rule.
     #[error("{0}")]

@@ -66,6 +66,10 @@ impl Reconcile for Recorder {
         Refused(Disposition::Failed)
     }
 
+    fn suspend(&self, _machine: &WCPMachine) {
+        self.record("suspend");
+    }
+
     async fn gather(&self, _machine: &Arc<WCPMachine>) -> Result<Facts, Refused> {
         self.record("gather");
         fail(self.gathering)?;
@@ -196,7 +200,8 @@ async fn an_object_that_moves_is_left_alone_even_while_it_is_deleted() {
     let mut moving = deleted();
     moving.metadata.annotations = Some([(annotation::DELETE_FOR_MOVE.to_owned(), String::new())].into());
     let (steps, sent, result) = run(moving, |_| {}).await;
-    assert_eq!((steps.len(), sent.len()), (0, 0));
+    assert_eq!(steps, ["suspend"]);
+    assert_eq!(sent, Vec::<Value>::new());
     assert_eq!(result.unwrap(), Next::OnChange);
 }
 
@@ -204,7 +209,7 @@ async fn an_object_that_moves_is_left_alone_even_while_it_is_deleted() {
 async fn a_paused_object_is_reported_and_neither_changed_nor_deleted() {
     for machine in [machine(), deleted()] {
         let (steps, _, result) = run(machine, |recorder| recorder.paused = true).await;
-        assert_eq!(steps, ["gather", "propagate true", "publish", "follow up Paused"]);
+        assert_eq!(steps, ["gather", "suspend", "propagate true", "publish", "follow up Paused"]);
         assert_eq!(result.unwrap(), Next::OnChange);
     }
 }
@@ -212,7 +217,7 @@ async fn a_paused_object_is_reported_and_neither_changed_nor_deleted() {
 #[tokio::test]
 async fn a_deletion_is_reported_until_the_object_is_gone() {
     let (steps, sent, _) = run(deleted(), |recorder| recorder.remains = true).await;
-    assert_eq!(steps, ["gather", "propagate false", "delete", "publish", "follow up Deleting"]);
+    assert_eq!(steps, ["gather", "suspend", "propagate false", "delete", "publish", "follow up Deleting"]);
     assert_eq!(sent.len(), 1);
     let (steps, sent, _) = run(deleted(), |_| {}).await;
     assert_eq!((steps.last().unwrap().as_str(), sent.len()), ("delete", 0));

@@ -6,6 +6,8 @@
 //!
 //! The same write records the cluster id, which a copy inherits from the original.
 
+use std::collections::BTreeMap;
+
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, finalizer};
 use kube::ResourceExt;
@@ -24,6 +26,35 @@ enum Origin {
     Unnoted,
     /// The TanzuKubernetesCluster was copied from another management cluster, and its Cluster isn't here yet.
     Arriving,
+}
+
+/// The record to write before objects are created: the finalizer, and the annotations for origin, id and issuers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginRecord {
+    /// All finalizers of the object.
+    finalizers: Vec<String>,
+    annotations: BTreeMap<&'static str, String>,
+}
+
+impl OriginRecord {
+    /// Returns the merge patch that writes the record.
+    pub fn patch(&self) -> Value {
+        json!({ "metadata": { "finalizers": self.finalizers, "annotations": self.annotations } })
+    }
+
+    /// Returns the TanzuKubernetesCluster as it is after the record is written.
+    pub fn added_to(&self, tkc: &TanzuKubernetesCluster) -> TanzuKubernetesCluster {
+        let mut tkc = tkc.clone();
+        tkc.finalizers_mut().clone_from(&self.finalizers);
+        let annotations = self.annotations.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        tkc.annotations_mut().extend(annotations);
+        tkc
+    }
+}
+
+/// Returns true if the TanzuKubernetesCluster is a copy whose Cluster isn't here yet.
+pub fn is_arriving(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
+    origin(tkc, facts) == Origin::Arriving
 }
 
 fn origin(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Origin {
@@ -45,12 +76,11 @@ fn is_new(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
     !tkc.annotations().contains_key(annotation::MADE_AS) && cluster.is_none() && control_plane.is_none()
 }
 
-/// Returns the patch to write before objects are created, if one is needed: the finalizer, and the annotations for origin, id
-/// and issuers.
+/// Returns the record to write, or `None` if it is written already.
 ///
 /// # Errors
 /// Returns [`Error::Arriving`] if this is a copy whose Cluster hasn't arrived yet.
-pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>, Error> {
+pub fn record(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<OriginRecord>, Error> {
     let origin = origin(tkc, facts);
     if origin == Origin::Arriving {
         let name = tkc.name_any();
@@ -69,18 +99,15 @@ pub fn note(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Option<Value>
     if !marked {
         finalizers.push(finalizer::TKC.to_owned());
     }
-    let mut annotations = json!({
-        annotation::MADE_AS: tkc.metadata.uid,
-        annotation::CLUSTER_ID: cluster_id(tkc),
-    });
-    if let Some(issuers) = issuers {
-        annotations[annotation::API_SERVER] = issuers.into();
-    }
-    if is_new(tkc, facts) {
-        // An existing id was copied from another cluster, so replace it.
-        annotations[annotation::CLUSTER_ID] = tkc.metadata.uid.clone().into();
-    }
-    Ok(Some(json!({ "metadata": { "finalizers": finalizers, "annotations": annotations } })))
+    // The id of a new cluster's manifest was copied from another cluster, so replace it.
+    let id = if is_new(tkc, facts) { tkc.metadata.uid.as_ref() } else { cluster_id(tkc) };
+    let annotations = [
+        (annotation::MADE_AS, tkc.metadata.uid.clone()),
+        (annotation::CLUSTER_ID, id.cloned()),
+        (annotation::API_SERVER, issuers.map(str::to_owned)),
+    ];
+    let annotations = annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    Ok(Some(OriginRecord { finalizers, annotations }))
 }
 
 #[cfg(test)]
@@ -118,10 +145,8 @@ mod tests {
         let noted = |annotations: &[(&str, &str)], facts: &Facts| {
             let mut tkc = here(annotations);
             tkc.finalizers_mut().push(finalizer::TKC.to_owned());
-            let note = note(&tkc, facts).unwrap();
-            note.map(|note| {
-                note["metadata"]["annotations"][annotation::CLUSTER_ID].as_str().unwrap().to_owned()
-            })
+            let record = record(&tkc, facts).unwrap();
+            record.map(|record| record.annotations[annotation::CLUSTER_ID].clone())
         };
         let (made_as, id) = (annotation::MADE_AS, annotation::CLUSTER_ID);
         let some = |uid: &str| Some(uid.to_owned());
@@ -138,8 +163,7 @@ mod tests {
     fn only_a_new_cluster_gets_another_id_than_its_manifest_has() {
         let copy = here(&[(annotation::CLUSTER_ID, "elsewhere")]);
         let id = |facts: &Facts| {
-            let note = note(&copy, facts).unwrap().unwrap();
-            note["metadata"]["annotations"][annotation::CLUSTER_ID].clone()
+            record(&copy, facts).unwrap().unwrap().annotations[annotation::CLUSTER_ID].clone()
         };
         let there = ClusterFixture::running(sound()).facts();
         assert_eq!(id(&nothing()), "here");
@@ -152,12 +176,11 @@ mod tests {
         let mut tkc = here(&[(annotation::MADE_AS, "here"), (annotation::CLUSTER_ID, "here")]);
         tkc.finalizers_mut().push(finalizer::TKC.to_owned());
         let there = ClusterFixture::running(sound()).facts();
-        assert_eq!(note(&tkc, &there).unwrap(), None);
+        assert_eq!(record(&tkc, &there).unwrap(), None);
         let jwt = Some(vec![issuer("corp:")]);
         tkc.spec.settings.get_or_insert_default().authentication = Some(AuthenticationSettings { jwt });
-        let noted = note(&tkc, &there).unwrap().unwrap();
-        assert_eq!(noted["metadata"]["annotations"][annotation::API_SERVER], "issuers");
-        tkc.annotations_mut().insert(annotation::API_SERVER.to_owned(), "issuers".to_owned());
-        assert_eq!(note(&tkc, &there).unwrap(), None);
+        let written = record(&tkc, &there).unwrap().unwrap();
+        assert_eq!(written.patch()["metadata"]["annotations"][annotation::API_SERVER], "issuers");
+        assert_eq!(record(&written.added_to(&tkc), &there).unwrap(), None);
     }
 }

@@ -110,11 +110,13 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
     let mut fixture = ClusterFixture::running(sound());
     fixture.tkc.status = Some(shown(&fixture));
     let mut facts = fixture.facts();
-    assert!(!crate::cluster::is_cluster_deleted(&facts));
+    assert!(!facts.is_cluster_deleted());
     std::sync::Arc::make_mut(facts.cluster.as_mut().unwrap()).metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-    assert!(crate::cluster::is_cluster_deleted(&facts));
-    let waiting = crate::cluster::error::Error::Waiting(crate::cluster::describe_recreation(&fixture.tkc));
+    assert!(facts.is_cluster_deleted());
+    let waiting = crate::cluster::error::Error::Waiting(crate::cluster::reconcile_plan::describe_recreation(
+        &fixture.tkc,
+    ));
     let status = status(&fixture.tkc, &facts, Some(&waiting)).status;
     assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
     insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Cluster c was deleted directly. It will be recreated when its deletion is complete. To remove it for good, delete TanzuKubernetesCluster c");
