@@ -114,13 +114,14 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     chosen
 }
 
-/// The meaning of the storage class annotation, by which a bundle says that it contains the cluster's storage classes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The meaning of the storage class annotation, by which a bundle says that it contains the cluster's storage classes. If several
+/// bundles carry the annotation, the first meaning in this order counts, so that the condition names an invalid annotation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BundledClasses {
-    /// The storage driver in this ConfigMap provides the cluster's storage classes.
-    InBundle(String),
     /// The annotation on this ConfigMap has a value other than `none`, or the bundle isn't a storage driver.
     Invalid(String),
+    /// The storage driver in this ConfigMap provides the cluster's storage classes.
+    InBundle(String),
 }
 
 /// Returns the meaning of the storage class annotation, if one of the cluster's bundles carries the annotation.
@@ -136,8 +137,7 @@ pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str
                 if is_none && is_driver { BundledClasses::InBundle } else { BundledClasses::Invalid };
             Some(meaning(map.name_any()))
         });
-    // An invalid annotation takes precedence, so that the condition names it.
-    annotated.max_by_key(|meaning| matches!(meaning, BundledClasses::Invalid(_)))
+    annotated.min()
 }
 
 /// Returns the names of the node image's bundles that aren't among the chosen add-ons.
@@ -293,6 +293,23 @@ mod tests {
             "a bundle of another cluster does not count"
         );
         assert!(left_in_image(None, &[]).is_empty());
+    }
+
+    #[test]
+    fn the_order_of_bundles_does_not_decide_which_contains_the_storage_classes() {
+        let driver = |name: &str, classes: &str| {
+            let mut map = (*map(name, name, None, Some("csi"))).clone();
+            map.annotations_mut().insert(annotation::STORAGE_CLASSES.to_owned(), classes.to_owned());
+            Arc::new(map)
+        };
+        let chosen = |maps: &[BundleMap]| bundled_classes(maps, "c").unwrap();
+        let (a, b, invalid) = (driver("a", "none"), driver("b", "none"), driver("z", "all"));
+        for maps in [[a.clone(), b.clone()], [b.clone(), a.clone()]] {
+            assert_eq!(chosen(&maps), BundledClasses::InBundle("a".to_owned()));
+        }
+        for maps in [[a.clone(), invalid.clone()], [invalid, a]] {
+            assert_eq!(chosen(&maps), BundledClasses::Invalid("z".to_owned()));
+        }
     }
 
     #[test]
