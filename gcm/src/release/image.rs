@@ -229,12 +229,18 @@ fn unpacked(text: &str) -> Result<String, String> {
     let Some(packed) = wrapper.get("value").and_then(Value::as_str) else { return Ok(text.to_owned()) };
     let bytes =
         STANDARD.decode(packed.trim()).map_err(|error| format!("its value is not base64: {error}"))?;
-    let mut yaml = String::new();
+    let mut yaml = Vec::new();
     flate2::read::GzDecoder::new(bytes.as_slice())
-        .take(LARGEST)
-        .read_to_string(&mut yaml)
+        .take(LARGEST + 1)
+        .read_to_end(&mut yaml)
         .map_err(|error| format!("its value is not gzip: {error}"))?;
-    Ok(yaml)
+    if yaml.len() as u64 > LARGEST {
+        return Err(format!(
+            "its value of {} bytes unpacks to more than {LARGEST} bytes, which is the limit",
+            packed.len()
+        ));
+    }
+    String::from_utf8(yaml).map_err(|error| format!("its unpacked value is not UTF-8: {error}"))
 }
 
 fn spec_in<S: DeserializeOwned>(yaml: &str) -> Result<S, String> {

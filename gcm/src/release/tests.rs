@@ -127,6 +127,20 @@ fn other_images_are_none_of_ours_and_broken_ones_say_why() {
     "#);
 }
 
+/// A release that is cut off could lack components, and would still be used.
+#[test]
+fn a_property_that_unpacks_to_more_than_the_limit_is_refused() {
+    let with_padding = |bytes: usize| {
+        let padding = "# ".to_owned() + &"x".repeat(bytes - TKR.len() - 2);
+        let value = packed((TKR.to_owned() + &padding).as_bytes());
+        carried(&image("i", &[(RELEASE, json!({ "value": value }).to_string())])).unwrap()
+    };
+    assert!(with_padding(1 << 20).is_ok());
+    let text = with_padding((1 << 20) + 1).unwrap_err().to_string();
+    assert!(text.starts_with("VirtualMachineImage i: property vmware-system.tkr: its value of "), "{text}");
+    assert!(text.ends_with(" bytes unpacks to more than 1048576 bytes, which is the limit"), "{text}");
+}
+
 #[test]
 fn images_of_one_release_share_it() {
     let of = |name: &str| (name.to_owned(), carried(&image(name, &wrapped())).unwrap().unwrap());
