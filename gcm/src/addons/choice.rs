@@ -14,8 +14,10 @@ use super::bundle::AddonType;
 use super::image;
 use super::own_objects::Generated;
 
-/// The maximum number of add-ons per cluster. Further bundles in the namespace are ignored.
+/// The maximum number of add-ons per cluster. The cluster's condition reports further bundles in the namespace.
 pub const MAX_ADDONS: usize = 24;
+/// The slot of the container network. Other add-ons can't have this name.
+const NETWORK_SLOT: &str = "cni";
 
 /// The source of a bundle.
 #[derive(Clone, Debug)]
@@ -66,7 +68,7 @@ pub struct ChosenAddon {
 impl ChosenAddon {
     /// Returns the name under which the workload cluster records the add-on. All container networks share one slot.
     pub fn slot(&self) -> &str {
-        if self.type_ == Some(AddonType::Cni) { "cni" } else { &self.name }
+        if self.type_ == Some(AddonType::Cni) { NETWORK_SLOT } else { &self.name }
     }
 
     /// Describes the bundle's source, for messages.
@@ -99,10 +101,57 @@ pub struct Offer<'a> {
 /// and the built-in bundle. The cluster gets the container network that it names, and every other add-on for which the cluster's
 /// namespace contains a ConfigMap.
 pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
+    let mut chosen = rank(offer);
+    chosen.truncate(MAX_ADDONS);
+    chosen
+}
+
+/// A bundle for the cluster that [`choose`] leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkippedBundle {
+    /// The bundle's source.
+    pub origin: String,
+    /// The reason and the remedy.
+    pub reason: String,
+}
+
+/// Returns the bundles for the cluster that [`choose`] leaves out: the bundle with the reserved name, and the bundles beyond
+/// [`MAX_ADDONS`]. Other container networks aren't included.
+pub fn skipped(offer: &Offer<'_>) -> Vec<SkippedBundle> {
+    let reserved =
+        config_maps(offer).remove(NETWORK_SLOT).filter(|(_, type_)| is_reserved(NETWORK_SLOT, *type_, offer));
+    let reserved = reserved.map(|(map, _)| SkippedBundle {
+        origin: format!("ConfigMap {}", map.name_any()),
+        reason: format!(
+            "label {}: {NETWORK_SLOT} is the name under which clusters record their container network, so the add-on is not applied. Choose another name, or set the annotation {} to cni if the add-on is a container network",
+            label::ADDON_NAME,
+            annotation::ADDON_TYPE,
+        ),
+    });
+    let ranked = rank(offer);
+    let beyond = ranked.iter().skip(MAX_ADDONS).map(|addon| SkippedBundle {
+        origin: addon.origin(),
+        reason: format!(
+            "add-on {} is not applied, because a cluster is limited to {MAX_ADDONS} add-ons, including the container network, and {} are requested. Combine bundles, delete bundles that the cluster does not need, or set the label {} on bundles for other clusters",
+            addon.name,
+            ranked.len(),
+            label::ADDON_CLUSTER_NAME,
+        ),
+    });
+    reserved.into_iter().chain(beyond).collect()
+}
+
+/// Returns true if the add-on's name is reserved for the container network.
+fn is_reserved(name: &str, type_: Option<AddonType>, offer: &Offer<'_>) -> bool {
+    name == NETWORK_SLOT && type_ != Some(AddonType::Cni) && name != offer.cni
+}
+
+/// Returns all add-ons for the cluster, in the order of their types.
+fn rank(offer: &Offer<'_>) -> Vec<ChosenAddon> {
     let maps = config_maps(offer);
     let mut chosen = vec![container_network(offer, &maps)];
     let others = maps.iter().filter(|(name, (_, type_))| {
-        *type_ != Some(AddonType::Cni) && name.as_str() != offer.cni && name.as_str() != "cni"
+        *type_ != Some(AddonType::Cni) && name.as_str() != offer.cni && !is_reserved(name, *type_, offer)
     });
     chosen.extend(others.map(|(name, (map, type_))| ChosenAddon {
         name: name.clone(),
@@ -110,7 +159,6 @@ pub fn choose(offer: &Offer<'_>) -> Vec<ChosenAddon> {
         source: of_config_map(map),
     }));
     chosen.sort_by_key(|addon| (addon.type_.is_none(), addon.type_));
-    chosen.truncate(MAX_ADDONS);
     chosen
 }
 
@@ -271,6 +319,32 @@ mod tests {
         );
         let names = container_networks(maps.iter().map(AsRef::as_ref));
         assert_eq!(names.into_iter().collect::<Vec<_>>(), ["calico"]);
+    }
+
+    #[test]
+    fn bundles_that_a_cluster_does_not_get_are_named_with_reason_and_remedy() {
+        let mut maps: Vec<_> = (1..=25)
+            .map(|number| map(&format!("m{number:02}"), &format!("a{number:02}"), None, None))
+            .collect();
+        maps.push(map("network", "calico", None, Some("cni")));
+        let skipped = |maps: &[BundleMap], cni: &str| {
+            let offer = Offer { cluster: "c", cni, config_maps: maps, image: None };
+            assert!(choose(&offer).len() <= MAX_ADDONS);
+            skipped(&offer)
+                .into_iter()
+                .map(|bundle| bundle.origin + ": " + &bundle.reason)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(skipped(&maps[..23], "flannel"), [""; 0]);
+        insta::assert_snapshot!(skipped(&maps, "flannel").join("\n"), @r"
+        ConfigMap m24: add-on a24 is not applied, because a cluster is limited to 24 add-ons, including the container network, and 26 are requested. Combine bundles, delete bundles that the cluster does not need, or set the label tkg.tanzu.vmware.com/cluster-name on bundles for other clusters
+        ConfigMap m25: add-on a25 is not applied, because a cluster is limited to 24 add-ons, including the container network, and 26 are requested. Combine bundles, delete bundles that the cluster does not need, or set the label tkg.tanzu.vmware.com/cluster-name on bundles for other clusters
+        ");
+        let reserved = [map("m", "cni", None, None)];
+        insta::assert_snapshot!(skipped(&reserved, "flannel").join("\n"), @"ConfigMap m: label tkg.tanzu.vmware.com/addon-name: cni is the name under which clusters record their container network, so the add-on is not applied. Choose another name, or set the annotation tkg.tanzu.vmware.com/addon-type to cni if the add-on is a container network");
+        assert_eq!(skipped(&reserved, "cni"), [""; 0], "it is the container network that the cluster names");
+        assert_eq!(skipped(&[map("m", "cni", None, Some("CNI"))], "flannel"), [""; 0]);
+        assert_eq!(skipped(&[map("m", "cni", Some("d"), None)], "flannel"), [""; 0], "for another cluster");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use super::blocking;
 use super::lost::find_lost_control_plane;
-use crate::addons::choice::container_networks;
+use crate::addons::choice::{Offer, container_networks, skipped};
 use crate::admission::node_images::Installed;
 use crate::cluster::facts::Facts;
 use crate::cluster::guest::{ConditionWithCause, authentication, left_in_image, synced, usable};
@@ -21,6 +21,7 @@ use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
 use crate::cluster::upgrade::is_control_plane_sent;
 use crate::release::resolution;
 use crate::release::status::updates_condition;
+use crate::spec::network::NetworkSpec;
 use crate::spec::release::{current_version, release_request};
 
 /// Returns all conditions except the summary, in the order in which the summary evaluates them.
@@ -188,7 +189,20 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
         return unmet(words::ADDONS_READY, words::ADDONS_RECONCILING, text, None);
     };
     let serves = all_nodes_ready(nodes);
+    let offer = Offer {
+        cluster: &tkc.name_any(),
+        cni: NetworkSpec::read(&tkc.spec).cni,
+        config_maps: &facts.bundles,
+        image: None,
+    };
+    let skipped = skipped(&offer);
     let causes = reports.iter().filter_map(|report| report.cause(serves));
+    let causes = causes.chain(skipped.iter().map(|bundle| Cause {
+        object: bundle.origin.clone(),
+        reason: words::PROVISIONING_FAILED.to_owned(),
+        message: bundle.reason.clone(),
+        severity: Severity::Warning,
+    }));
     let Some(cause) = cause::gravest(causes, |cause| cause.severity) else {
         return addons_applied(facts).into();
     };
@@ -200,7 +214,8 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     } else {
         "; the control plane keeps its version until all of them can be applied"
     };
-    let text = format!("{settled} of {} add-ons are applied and healthy{held}", reports.len());
+    let text =
+        format!("{settled} of {} add-ons are applied and healthy{held}", reports.len() + skipped.len());
     unmet(words::ADDONS_READY, reason, &text, Some(cause))
 }
 

@@ -123,6 +123,21 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
 }
 
 #[test]
+fn a_bundle_that_the_cluster_does_not_get_keeps_it_from_being_ready() {
+    let fixture = ClusterFixture::running(sound());
+    let mut facts = fixture.facts();
+    facts.bundles = vec![std::sync::Arc::new(crate::cluster::fixtures::from(json!({"metadata": {
+        "name": "extra", "namespace": "ns", "labels": {"tkg.tanzu.vmware.com/addon-name": "cni"},
+    }})))];
+    let conditions = status(&fixture.tkc, &facts, None).status.conditions;
+    let addons = find(&conditions, "AddonsReady").unwrap();
+    assert_eq!(addons.reason.as_deref(), Some("AddonsReconciliationFailed"));
+    let message = addons.message.as_deref().unwrap();
+    assert!(message.starts_with("1 of 2 add-ons are applied and healthy: ConfigMap extra: "), "{message}");
+    assert_eq!(find(&conditions, READY_CONDITION).unwrap().status, "False");
+}
+
+#[test]
 fn replicas_left_to_an_autoscaler_stay_as_they_are() {
     use crate::cluster::node_groups::machines::handed_over;
     let mut tkc = sound();

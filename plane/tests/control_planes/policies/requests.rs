@@ -8,8 +8,10 @@ use super::objects::{
 };
 use super::programs;
 
-/// The policy that refuses changes by every user, including administrators.
-pub const OF_TEMPLATES: &str = "vmware-system-capw-templates";
+const OF_TEMPLATES: &str = "vmware-system-capw-templates";
+const OF_BUNDLE_NAMES: &str = "vmware-system-tkg-bundle-names";
+/// The policies that refuse requests by every user, including administrators.
+pub const FOR_EVERYONE: [&str; 2] = [OF_TEMPLATES, OF_BUNDLE_NAMES];
 pub const VMOP: &str = "system:serviceaccount:vmware-system-vmop:vmware-system-vmop-controller-manager";
 
 /// A request that one rule of a policy refuses.
@@ -226,14 +228,19 @@ fn secrets() -> Vec<Refused> {
             ),
         ]
     };
-    let bundle = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "data": {"secret": " stolen\n"},
-        "metadata": {"name": "bundle", "namespace": NAMESPACE, "labels": {"tkg.tanzu.vmware.com/addon-name": "a"}},
-    });
+    let bundle = |addon: &str, data: Value| {
+        let labels = json!({"tkg.tanzu.vmware.com/addon-name": addon});
+        Request::Create(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": "bundle", "namespace": NAMESPACE, "labels": labels},
+        }))
+    };
+    let of_secret = bundle("a", json!({"secret": " stolen\n"}));
     let labels = metadata("PersistentVolumeClaim", "data", json!({"labels": {"a": "b"}}));
     let mut all = by(MALLORY, OF_VM, 0, of_vm("secretName"));
     all.extend(by(MALLORY, OF_VM, 1, of_vm("configMapName")));
-    all.extend(by(MALLORY, "vmware-system-tkg-bundles", 0, vec![Request::Create(bundle)]));
+    all.extend(by(MALLORY, "vmware-system-tkg-bundles", 0, vec![of_secret]));
+    all.extend(by(MALLORY, OF_BUNDLE_NAMES, 0, vec![bundle("cni", json!({}))]));
     all.extend(by(VMOP, "vmware-system-vmop-persistentvolumeclaims", 0, vec![labels]));
     let cluster = existing().into_iter().find(|object| object["kind"] == "TanzuKubernetesCluster").unwrap();
     for (rule, ending) in CLUSTER_SECRETS.iter().enumerate() {
