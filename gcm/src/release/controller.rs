@@ -5,25 +5,26 @@ use std::sync::Arc;
 
 use api::gcm::release::{OSImageStatus, TanzuKubernetesReleaseStatus};
 use api::gcm::{OSImage, TanzuKubernetesRelease};
-use api::names::{annotation, label};
+use api::names::annotation;
 use api::vmop::{VirtualMachineImage, VirtualMachineImageStatus};
-use kit::bounded::Exceeded;
 use kit::events::Events;
 use kit::expectations::StaleCache;
 use kit::index::Index;
 use kit::reconcile::Seen;
 use kit::watch::Cache;
-use kit::{Controller, Disposition, Reconcile, ReconcileError, Runtime, apply};
+use kit::{Controller, Reconcile, Runtime, apply};
+use kube::ResourceExt;
 use kube::runtime::reflector::ObjectRef;
-use kube::{Resource, ResourceExt};
 
 use super::cache::ReleaseCache;
+use super::error::Error;
 use super::image::{self, CarriedRelease};
 use super::kubernetes_release::KubernetesRelease;
-use super::labels::MANAGED_BY;
+use super::labels::is_ours;
 use super::networks::CarriedNetworks;
 use super::node_image::ReleaseImage;
 use super::resolution::AvailableRelease;
+use super::sources::{ReleaseSources, ReleaseWrite};
 use super::{conflict, plan, status};
 
 /// The state that the release controllers share.
@@ -38,50 +39,15 @@ pub struct Context {
     events: Events,
 }
 
-/// The reasons why a reconcile fails.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The image can't be parsed. An administrator must correct it.
-    #[error(transparent)]
-    Unreadable(#[from] image::Unreadable),
-    /// Reading the image took too long.
-    #[error("the add-ons of the image cannot be read: {0}")]
-    Late(#[from] Exceeded),
-    /// The cache doesn't contain gcm's own last write yet.
-    #[error(transparent)]
-    Behind(#[from] StaleCache),
-    /// The API server refused the request or didn't respond.
-    #[error("the API server: {}", kit::api_error::message(.0))]
-    Api(#[from] kube::Error),
-}
-
-impl ReconcileError for Error {
-    fn disposition(&self) -> Disposition {
-        match self {
-            Self::Unreadable(_) => Disposition::Invalid,
-            Self::Late(_) => Disposition::Failed,
-            Self::Behind(_) => Disposition::Overtaken,
-            Self::Api(error) => Disposition::from_api_error(error),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::Unreadable(_) => "Unreadable",
-            Self::Late(_) => "Late",
-            Self::Behind(_) => "Behind",
-            Self::Api(_) => "Api",
-        }
+impl Context {
+    fn sources(&self, release: &str) -> Result<ReleaseSources, StaleCache> {
+        ReleaseSources::read(release, &self.releases, &self.carriers)
     }
 }
 
 /// Returns the name of the release that an image contains.
 fn release_name(image: &VirtualMachineImage) -> Option<String> {
     image::carried(image)?.ok().map(|carried| carried.version.object_name())
-}
-
-fn is_ours<K: Resource>(object: &K) -> bool {
-    object.labels().get(MANAGED_BY.0).is_some_and(|by| by == MANAGED_BY.1)
 }
 
 /// Runs the three controllers until shutdown.
@@ -139,15 +105,23 @@ struct Images(Arc<Context>);
 struct ImageFacts {
     /// The OSImage with the image's name, if it exists.
     os_image: Option<Arc<OSImage>>,
-    /// The release and the container networks that the image contains. `None` if it isn't a node image.
-    carried: Option<(CarriedRelease, CarriedNetworks)>,
+    /// The contents of a node image. `None` if it isn't a node image.
+    carried: Option<CarriedFacts>,
+}
+
+/// The facts about the contents of one node image.
+struct CarriedFacts {
+    release: CarriedRelease,
+    networks: CarriedNetworks,
+    /// The release's object and images.
+    sources: ReleaseSources,
 }
 
 impl Reconcile for Images {
     type Kind = VirtualMachineImage;
     type Facts = ImageFacts;
-    /// The OSImage to apply and the name of its release. `None` if the image must not become a release.
-    type Plan = Option<(OSImage, String)>;
+    /// The OSImage to apply and the write to its release. `None` if the image must not become a release.
+    type Plan = Option<(OSImage, ReleaseWrite)>;
     type Done = ();
     type Error = Error;
 
@@ -162,9 +136,10 @@ impl Reconcile for Images {
     async fn gather(&self, image: &Arc<VirtualMachineImage>) -> Result<ImageFacts, Error> {
         let os_image = self.0.os_images.current(None, &image.name_any())?;
         let carried = match image::carried(image).transpose()? {
-            Some(carried) => {
-                let networks = CarriedNetworks::of(image, &carried.version).await?;
-                Some((carried, networks))
+            Some(release) => {
+                let networks = CarriedNetworks::of(image, &release.version).await?;
+                let sources = self.0.sources(&release.version.object_name())?;
+                Some(CarriedFacts { release, networks, sources })
             }
             None => None,
         };
@@ -172,8 +147,8 @@ impl Reconcile for Images {
     }
 
     fn plan(image: &VirtualMachineImage, facts: &ImageFacts) -> Result<Self::Plan, Error> {
-        let of = |(carried, networks): &(CarriedRelease, CarriedNetworks)| {
-            (plan::os_image(image, carried, networks), carried.version.object_name())
+        let of = |CarriedFacts { release, networks, sources }: &CarriedFacts| {
+            (plan::os_image(image, release, networks), sources.plan())
         };
         Ok(facts.carried.as_ref().map(of))
     }
@@ -185,7 +160,7 @@ impl Reconcile for Images {
         facts: &ImageFacts,
     ) -> Result<(), Error> {
         let ctx = &*self.0;
-        let Some((intent, release)) = plan else {
+        let (Some((intent, release)), Some(carried)) = (plan, &facts.carried) else {
             return exclude_image(image, facts.os_image.as_deref(), ctx).await;
         };
         if facts.os_image.as_deref().is_none_or(is_ours) {
@@ -195,7 +170,7 @@ impl Reconcile for Images {
             let live = facts.os_image.as_ref().filter(|live| marked(live) == marked(&intent));
             ctx.api.apply(&intent, live).await?;
         }
-        apply_release(&release, ctx).await
+        carried.sources.carry_out(release, &ctx.releases, &ctx.api).await
     }
 
     /// The VM operator writes the image's status.
@@ -251,8 +226,8 @@ struct Releases(Arc<Context>);
 
 /// The facts about one release.
 struct ReleaseFacts {
-    /// The node images that contain the release, and the release as each of them describes it.
-    images: Vec<(String, CarriedRelease)>,
+    /// The release's object and images. `None` if gcm doesn't manage the release.
+    sources: Option<ReleaseSources>,
     /// All releases that clusters can use.
     available: Arc<Vec<AvailableRelease>>,
     /// The names of the release's OSImages whose node image exists.
@@ -262,7 +237,7 @@ struct ReleaseFacts {
 impl Reconcile for Releases {
     type Kind = TanzuKubernetesRelease;
     type Facts = ReleaseFacts;
-    type Plan = ();
+    type Plan = ReleaseWrite;
     type Done = ();
     type Error = Error;
 
@@ -282,33 +257,36 @@ impl Reconcile for Releases {
             let image = image.and_then(|image| ReleaseImage::of(&image));
             image.is_some_and(|image| ctx.images.get(None, &image.name).is_some())
         });
+        let sources = is_ours(&**tkr).then(|| ctx.sources(&tkr.name_any())).transpose()?;
         Ok(ReleaseFacts {
-            images: if is_ours(&**tkr) { carrying_images(&tkr.name_any(), ctx) } else { Vec::new() },
+            sources,
             available: ctx.release_cache.available(),
             usable_os_images: usable.cloned().collect(),
         })
     }
 
-    fn plan(_tkr: &TanzuKubernetesRelease, _facts: &ReleaseFacts) -> Result<(), Error> {
-        Ok(())
+    fn plan(_tkr: &TanzuKubernetesRelease, facts: &ReleaseFacts) -> Result<ReleaseWrite, Error> {
+        Ok(facts.sources.as_ref().map_or(ReleaseWrite::Keep, ReleaseSources::plan))
     }
 
     async fn carry_out(
         &self,
-        tkr: &mut Arc<TanzuKubernetesRelease>,
-        (): (),
-        _facts: &ReleaseFacts,
+        _tkr: &mut Arc<TanzuKubernetesRelease>,
+        plan: ReleaseWrite,
+        facts: &ReleaseFacts,
     ) -> Result<(), Error> {
-        if is_ours(&**tkr) { apply_release(&tkr.name_any(), &self.0).await } else { Ok(()) }
+        let Some(sources) = &facts.sources else { return Ok(()) };
+        sources.carry_out(plan, &self.0.releases, &self.0.api).await
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<TanzuKubernetesReleaseStatus> {
-        let (tkr, facts, ours) = (seen.object, seen.facts?, is_ours(seen.object));
+        let (tkr, facts) = (seen.object, seen.facts?);
+        let images = facts.sources.as_ref().map(|sources| &sources.images);
         // A release whose images are gone was deleted.
-        if seen.outcome.error().is_some() || (ours && facts.images.is_empty()) {
+        if seen.outcome.error().is_some() || images.is_some_and(Vec::is_empty) {
             return None;
         }
-        let disagreement = ours.then(|| conflict::explain(&facts.images, Some(tkr))).flatten();
+        let disagreement = images.and_then(|images| conflict::explain(images, Some(tkr)));
         let has_image = |name: &str| facts.usable_os_images.contains(name);
         Some(status::release(tkr, has_image, disagreement.as_deref(), &facts.available))
     }
@@ -327,36 +305,4 @@ async fn exclude_image(
         ctx.api.delete(ours).await?;
     }
     Ok(())
-}
-
-/// Applies the release with this name from its images, or deletes a release whose images are gone. Releases that gcm doesn't
-/// manage are kept.
-async fn apply_release(name: &str, ctx: &Context) -> Result<(), Error> {
-    let live = ctx.releases.current(None, name)?;
-    if !live.as_deref().is_none_or(is_ours) {
-        return Ok(());
-    }
-    match (plan::release(&carrying_images(name, ctx), live.as_deref()), &live) {
-        (Some(intent), live) => {
-            // Apply again to remove an outdated conflict label or reason, even if the object is otherwise unchanged.
-            let marked = |tkr: &TanzuKubernetesRelease| {
-                let conflict = tkr.labels().contains_key(label::CONFLICTING_OS_IMAGES);
-                (conflict, tkr.annotations().get(annotation::INCOMPATIBLE_REASON).cloned())
-            };
-            let live = live.as_ref().filter(|live| marked(live) == marked(&intent));
-            ctx.api.apply(&intent, live).await?;
-        }
-        (None, Some(live)) => {
-            ctx.api.delete(&**live).await?;
-        }
-        (None, None) => {}
-    }
-    Ok(())
-}
-
-/// Returns the names of the images that contain the release with this name, and the release as each image describes it.
-fn carrying_images(name: &str, ctx: &Context) -> Vec<(String, CarriedRelease)> {
-    let images = ctx.carriers.objects(name);
-    let images = images.iter().filter(|image| image.meta().deletion_timestamp.is_none());
-    images.filter_map(|image| Some((image.name_any(), image::carried(image)?.ok()?))).collect()
 }

@@ -12,6 +12,7 @@
 pub mod cache;
 pub mod conflict;
 pub mod controller;
+pub mod error;
 pub mod image;
 pub mod kubernetes_release;
 pub mod labels;
@@ -20,6 +21,7 @@ pub mod node_image;
 pub mod plan;
 pub mod query;
 pub mod resolution;
+pub mod sources;
 pub mod status;
 pub mod trust_store;
 pub mod version;
