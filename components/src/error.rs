@@ -15,7 +15,7 @@ pub enum Error {
     Certificate {
         /// The first name in the certificate.
         what: String,
-        source: rcgen::Error,
+        source: pki::Error,
     },
 }
 

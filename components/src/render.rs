@@ -226,7 +226,7 @@ fn secret(component: &Component, name: &str, pair: &ServingPair) -> Value {
     let mut secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": { "name": name, "namespace": component.namespace },
-        "stringData": { "ca.crt": pair.authority, "tls.crt": pair.certificate, "tls.key": pair.key },
+        "stringData": { "ca.crt": pair.authority, "tls.crt": pair.certificate, "tls.key": *pair.key },
     });
     label(&mut secret, upstream_label(component));
     secret

@@ -19,7 +19,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
 use kit::watch::Cache;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use pki::{Authority, Subject, Validity};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -55,16 +55,6 @@ struct Received {
     ended: bool,
 }
 
-fn leaf(issuer: &Issuer<'_, KeyPair>, name: &str, address: Option<SocketAddr>) -> (String, String) {
-    let mut params = CertificateParams::new(
-        address.map(|address| address.ip().to_string()).into_iter().collect::<Vec<_>>(),
-    )
-    .unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    let key = KeyPair::generate().unwrap();
-    (params.signed_by(&key, issuer).unwrap().pem(), key.serialize_pem())
-}
-
 async fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -77,13 +67,16 @@ impl Scene {
     async fn with_key(answers: impl Into<Arc<[Answer]>>, has_key: bool) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = free_address().await;
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let (ca, ca_key) = (params.self_signed(&key).unwrap().pem(), key.serialize_pem());
-        let issuer = Issuer::new(params, key);
-        let (certificate, key) = leaf(&issuer, "kube-apiserver", Some(server));
-        let (admin, other) = (leaf(&issuer, "kubernetes-admin", None), leaf(&issuer, "kubelet", None));
+        let validity = Validity::days_from_now(1);
+        let authority = Authority::generate("kubernetes", validity).unwrap();
+        let issue = |subject: &Subject| {
+            let pair = authority.issue(subject, validity).unwrap();
+            (pair.certificate, pair.key.to_string())
+        };
+        let (certificate, key) = issue(&Subject::server("kube-apiserver", &[server.ip().to_string()]));
+        let admin = issue(&Subject::client("kubernetes-admin", &[]));
+        let other = issue(&Subject::client("kubelet", &[]));
+        let (ca, ca_key) = (authority.certificate().to_owned(), authority.pair().key.to_string());
         let hostile = HostileServer::start(server, certificate.as_bytes(), key.as_bytes(), answers.into())
             .await
             .unwrap();

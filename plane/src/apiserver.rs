@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::certs::signing_key;
+use crate::certs::{signing_key, write_pair};
 use crate::cluster::Authorities;
 use crate::error::Result;
 use crate::process::Command;
@@ -24,9 +24,9 @@ pub(crate) fn command(
     services: Option<&Path>,
 ) -> Result<Command> {
     let pki = stack.subfolder("pki")?;
-    authorities.serving.server("kube-apiserver")?.write(&pki, "apiserver")?;
-    authorities.etcd.client("kube-apiserver", None)?.write(&pki, "apiserver-etcd")?;
-    authorities.webhooks.client("kube-apiserver", None)?.write(&pki, "apiserver-webhooks")?;
+    write_pair(&pki, "apiserver", &authorities.serving.server("kube-apiserver")?)?;
+    write_pair(&pki, "apiserver-etcd", &authorities.etcd.client("kube-apiserver", None)?)?;
+    write_pair(&pki, "apiserver-webhooks", &authorities.webhooks.client("kube-apiserver", None)?)?;
     write_private(&pki.join(WEBHOOK_CLIENTS), webhook_clients(&pki).to_string().as_bytes())?;
     write_private(&pki.join(ADMISSION), admission(&pki).to_string().as_bytes())?;
     signing_key(&pki, "accounts")?;

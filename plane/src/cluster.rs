@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::certs::Authority;
+use crate::certs::{StackAuthority, write_pair};
 use crate::error::{Error, Result};
 use crate::kubeconfig::Server;
 use crate::objects;
@@ -20,24 +20,24 @@ const WEBHOOKS: &str = "webhook-client-ca";
 
 pub(crate) struct Authorities {
     /// Signs the certificates of the API server and all webhook servers.
-    pub serving: Authority,
+    pub serving: StackAuthority,
     /// Signs the certificates of API server clients.
-    pub client: Authority,
+    pub client: StackAuthority,
     /// Signs the certificates of etcd and its clients: the API server, and the code that deletes policies before the
     /// API server starts.
-    pub etcd: Authority,
+    pub etcd: StackAuthority,
     /// Signs only the certificate by which webhook servers recognize the API server.
-    pub webhooks: Authority,
+    pub webhooks: StackAuthority,
 }
 
 impl Authorities {
     pub(crate) fn open(stack: &Stack) -> Result<Self> {
         let folder = stack.subfolder("pki")?;
         Ok(Self {
-            serving: Authority::open(&folder, "serving-ca")?,
-            client: Authority::open(&folder, "client-ca")?,
-            etcd: Authority::open(&folder, "etcd-ca")?,
-            webhooks: Authority::open(&folder, WEBHOOKS)?,
+            serving: StackAuthority::open(&folder, "serving-ca")?,
+            client: StackAuthority::open(&folder, "client-ca")?,
+            etcd: StackAuthority::open(&folder, "etcd-ca")?,
+            webhooks: StackAuthority::open(&folder, WEBHOOKS)?,
         })
     }
 }
@@ -74,7 +74,7 @@ impl Cluster {
     /// Writes `tls.crt` and `tls.key` for a webhook server, and returns their folder.
     pub(crate) fn webhook_certificate(&self, name: &str) -> Result<PathBuf> {
         let folder = self.stack.subfolder(&format!("webhooks/{name}"))?;
-        self.authorities.serving.server(name)?.write(&folder, "tls")?;
+        write_pair(&folder, "tls", &self.authorities.serving.server(name)?)?;
         Ok(folder)
     }
 

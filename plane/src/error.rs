@@ -44,7 +44,7 @@ pub enum Error {
     Certificate {
         /// The certificate or key.
         what: String,
-        source: rcgen::Error,
+        source: pki::Error,
     },
     /// A manifest is invalid.
     #[error("manifest {what}: {reason}")]
@@ -136,7 +136,7 @@ impl<T> Doing<T> for kube::Result<T> {
     }
 }
 
-impl<T> Doing<T> for std::result::Result<T, rcgen::Error> {
+impl<T> Doing<T> for std::result::Result<T, pki::Error> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Certificate { what: what(), source })
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kube::Client;
 
+use crate::certs::write_pair;
 use crate::cluster::{self, Authorities};
 use crate::error::Result;
 use crate::kubeconfig::Server;
@@ -21,7 +22,7 @@ pub(crate) fn command(
     peer: u16,
 ) -> Result<Command> {
     let pki = stack.subfolder("pki")?;
-    authorities.etcd.peer("etcd")?.write(&pki, "etcd")?;
+    write_pair(&pki, "etcd", &authorities.etcd.peer("etcd")?)?;
     // etcd's heap is small, so more garbage costs little memory.
     let command = Command::new(stack, "etcd", exe)?.gogc(100).args(args(
         stack.folder(),

@@ -2,8 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-
-use crate::certs::Pair;
+use pki::Pair;
 
 /// The API server that a kubeconfig refers to.
 #[derive(Debug, Clone)]
@@ -17,7 +16,7 @@ impl Server {
     /// Returns a kubeconfig for a user with a client certificate.
     pub fn for_certificate(&self, user: &str, pair: &Pair) -> String {
         let certificate = STANDARD.encode(&pair.certificate);
-        let key = STANDARD.encode(&pair.key);
+        let key = STANDARD.encode(&*pair.key);
         self.render(user, &format!("client-certificate-data: {certificate}\n    client-key-data: {key}"))
     }
 

@@ -36,7 +36,6 @@ pub mod tools;
 pub mod wait;
 mod workload;
 
-pub use certs::{Authority, Pair};
 pub use error::{Error, Result};
 pub use guard::Guard;
 pub use objects::{apply, apply_all, apply_within, create_if_missing, delete_all, read, served};

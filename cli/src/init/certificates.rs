@@ -35,9 +35,12 @@ fn read_pair(secret: &Secret, now: OffsetDateTime) -> Option<ServingPair> {
         return None;
     }
     let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
-    let pair =
-        ServingPair { authority: text("ca.crt")?, certificate: text("tls.crt")?, key: text("tls.key")? };
-    certificate::ends(&pair.certificate).is_some_and(|end| end - now > RENEWED_BEFORE).then_some(pair)
+    let pair = ServingPair {
+        authority: text("ca.crt")?,
+        certificate: text("tls.crt")?,
+        key: text("tls.key")?.into(),
+    };
+    pki::expiry(&pair.certificate).is_some_and(|end| end - now > RENEWED_BEFORE).then_some(pair)
 }
 
 #[cfg(test)]
@@ -52,7 +55,7 @@ mod tests {
     fn only_own_certificates_that_do_not_end_soon_are_kept() {
         let now = OffsetDateTime::now_utc();
         let pair = certificate::generate(&["hook.ns.svc".to_owned()], now).unwrap();
-        let data = [("ca.crt", &pair.authority), ("tls.crt", &pair.certificate), ("tls.key", &pair.key)];
+        let data = [("ca.crt", &pair.authority), ("tls.crt", &pair.certificate), ("tls.key", &*pair.key)];
         let mut secret = Secret {
             data: Some(
                 data.map(|(key, text)| (key.to_owned(), ByteString(text.clone().into_bytes()))).into(),

@@ -7,14 +7,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
-};
+use pki::{Authority, Subject, Validity, expiry};
 use rustls::sign::CertifiedKey;
 use time::{Duration, OffsetDateTime};
-use x509_parser::parse_x509_certificate;
-use x509_parser::pem::Pem;
 use zeroize::Zeroizing;
 
 use super::mounted::parse_pem;
@@ -28,6 +23,12 @@ struct Life {
     days: i64,
     /// The remaining lifetime, in days, at which the certificate is renewed.
     renewed_before: i64,
+}
+
+impl Life {
+    fn begin(&self, now: OffsetDateTime) -> Validity {
+        Validity::new(now, Duration::days(self.days))
+    }
 }
 
 /// The Secret's content. Private keys are wiped from memory on drop.
@@ -46,8 +47,9 @@ pub(crate) struct CertBundle {
 impl CertBundle {
     /// Creates a certificate authority, and a serving certificate for these DNS names.
     pub fn generate(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
-        let (authority, key) = authority(now).map_err(io::Error::other)?;
-        Self::signed(authority, &key, names, now).map_err(io::Error::other)
+        let authority = authority(now).map_err(io::Error::other)?;
+        let authorities = authority.certificate().to_owned();
+        Self::signed(authorities, &authority, names, now).map_err(io::Error::other)
     }
 
     /// Reads a bundle from a Secret's data. Returns `None` if a key is missing or a value isn't UTF-8.
@@ -80,7 +82,7 @@ impl CertBundle {
     /// one of them can't be parsed.
     pub fn due(&self) -> OffsetDateTime {
         let due = |pem: &str, life: &Life| {
-            ends(pem).map_or(OffsetDateTime::UNIX_EPOCH, |end| end - Duration::days(life.renewed_before))
+            expiry(pem).map_or(OffsetDateTime::UNIX_EPOCH, |end| end - Duration::days(life.renewed_before))
         };
         due(&self.authorities, &AUTHORITY).min(due(&self.certificate, &SERVING))
     }
@@ -89,68 +91,37 @@ impl CertBundle {
     /// used.
     pub fn renew(&self, names: &[String], now: OffsetDateTime) -> io::Result<Self> {
         let young =
-            ends(&self.authorities).is_some_and(|end| end - Duration::days(AUTHORITY.renewed_before) > now);
-        if let Ok(key) = KeyPair::from_pem(&self.authority_key)
+            expiry(&self.authorities).is_some_and(|end| end - Duration::days(AUTHORITY.renewed_before) > now);
+        if let Ok(authority) = Authority::from_pem(&self.authorities, &self.authority_key)
             && young
         {
-            return Self::signed(self.authorities.clone(), &key, names, now).map_err(io::Error::other);
+            return Self::signed(self.authorities.clone(), &authority, names, now).map_err(io::Error::other);
         }
-        let (new, key) = authority(now).map_err(io::Error::other)?;
+        let new = authority(now).map_err(io::Error::other)?;
         let old = first(&self.authorities).unwrap_or_default();
-        Self::signed(format!("{new}{old}"), &key, names, now).map_err(io::Error::other)
+        let authorities = format!("{}{old}", new.certificate());
+        Self::signed(authorities, &new, names, now).map_err(io::Error::other)
     }
 
     fn signed(
         authorities: String,
-        authority_key: &KeyPair,
+        authority: &Authority,
         names: &[String],
         now: OffsetDateTime,
-    ) -> Result<Self, rcgen::Error> {
-        let issuer = Issuer::from_ca_cert_pem(&authorities, authority_key)?;
-        let mut params = params(names.first().map_or("webhook", String::as_str), &SERVING, now);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        for name in names {
-            params
-                .subject_alt_names
-                .push(SanType::DnsName(rcgen::string::Ia5String::try_from(name.as_str())?));
-        }
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &issuer)?.pem();
+    ) -> Result<Self, pki::Error> {
+        let name = names.first().map_or("webhook", String::as_str);
+        let serving = authority.issue(&Subject::server(name, names), SERVING.begin(now))?;
         Ok(Self {
             authorities,
-            authority_key: Zeroizing::new(authority_key.serialize_pem()),
-            certificate,
-            key: Zeroizing::new(key.serialize_pem()),
+            authority_key: authority.pair().key.clone(),
+            certificate: serving.certificate,
+            key: serving.key,
         })
     }
 }
 
-fn authority(now: OffsetDateTime) -> Result<(String, KeyPair), rcgen::Error> {
-    let key = KeyPair::generate()?;
-    let mut params = params("webhook authority", &AUTHORITY, now);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-    let certificate = params.self_signed(&key)?.pem();
-    Ok((certificate, key))
-}
-
-fn params(name: &str, life: &Life, now: OffsetDateTime) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    // A common name is limited to 64 characters. Clients check the subject alternative names instead.
-    params.distinguished_name.push(DnType::CommonName, name.get(..64).unwrap_or(name));
-    // The API server's clock may be a little behind.
-    params.not_before = now - Duration::hours(1);
-    params.not_after = now + Duration::days(life.days);
-    params.use_authority_key_identifier_extension = true;
-    params
-}
-
-/// Returns the expiry time of the first PEM certificate.
-fn ends(pem: &str) -> Option<OffsetDateTime> {
-    let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
-    let (_, certificate) = parse_x509_certificate(&block.contents).ok()?;
-    Some(certificate.validity().not_after.to_datetime())
+fn authority(now: OffsetDateTime) -> Result<Authority, pki::Error> {
+    Authority::generate("webhook authority", AUTHORITY.begin(now))
 }
 
 /// Returns the first PEM certificate.

@@ -102,10 +102,12 @@ mod tests {
     use super::*;
 
     fn write(folder: &Path, name: &str) -> Vec<u8> {
-        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-        std::fs::write(folder.join("tls.crt"), made.cert.pem()).unwrap();
-        std::fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
-        made.cert.der().to_vec()
+        let validity = pki::Validity::days_from_now(1);
+        let authority = pki::Authority::generate("authority", validity).unwrap();
+        let made = authority.issue(&pki::Subject::server(name, &[name]), validity).unwrap();
+        std::fs::write(folder.join("tls.crt"), &made.certificate).unwrap();
+        std::fs::write(folder.join("tls.key"), &*made.key).unwrap();
+        CertificateDer::from_pem_slice(made.certificate.as_bytes()).unwrap().to_vec()
     }
 
     #[test]

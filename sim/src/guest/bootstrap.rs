@@ -11,9 +11,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use pki::{Pair, Subject};
 use serde_json::json;
 
-use super::certs::{Leaf, Purpose, der, request};
+use super::certs::{der, issue, unusable};
 use super::commands::Kubeadm;
 use super::control_plane::{API_PORT, ControlPlane, Kubeconfigs};
 use super::deadline::{Deadline, retry_until};
@@ -103,7 +104,7 @@ impl Bootstrap<'_> {
         let ca = node.write_certificates(&guest_vm.disk)?;
         let kubeconfigs = node.write_kubeconfigs(&guest_vm.disk, &ca)?;
         node.write_manifests(&guest_vm.disk, &[])?;
-        let leaf = ca.sign(&Purpose::client(&user_of(node.node), &["system:nodes"]))?;
+        let leaf = issue(&ca, &Subject::client(&user_of(node.node), &["system:nodes"]))?;
         self.configure_kubelet(&registration, cluster, &node.local_server(), ca.certificate(), &leaf)?;
 
         self.kubelet.start_virtual_ip(node.port, Joins::First)?;
@@ -197,7 +198,7 @@ impl Bootstrap<'_> {
         cluster: &ClusterConfiguration,
         server: &str,
         ca: &str,
-        leaf: &Leaf,
+        leaf: &Pair,
     ) -> Result<(), Failure> {
         let (user, credential) = (user_of(&registration.name), Credential::Certificate(leaf));
         let own = kubeconfig(cluster.cluster_name(), server, ca, &user, &credential);
@@ -215,8 +216,9 @@ impl Bootstrap<'_> {
     }
 
     /// Requests a client certificate by TLS bootstrap. The cluster's controllers approve the request and sign the certificate.
-    async fn client_certificate(&self, found: &Found, node: &str) -> Result<Leaf, Failure> {
-        let (request, key) = request(&Purpose::client(&user_of(node), &["system:nodes"]))?;
+    async fn client_certificate(&self, found: &Found, node: &str) -> Result<Pair, Failure> {
+        let subject = Subject::client(&user_of(node), &["system:nodes"]);
+        let (request, key) = subject.request().map_err(|error| unusable("certificate request", &error))?;
         let requests: Api<CertificateSigningRequest> = Api::all(found.client.clone());
         let object = CertificateSigningRequest {
             metadata: ObjectMeta { generate_name: Some("node-csr-".into()), ..ObjectMeta::default() },
@@ -244,7 +246,7 @@ impl Bootstrap<'_> {
         let certificate = retry_until(self.guest_vm.deadline(), signed).await?;
         let certificate = String::from_utf8(certificate.0)
             .map_err(|error| Failure::host("read the certificate", &error))?;
-        Ok(Leaf { certificate, key })
+        Ok(Pair { certificate, key })
     }
 
     /// Runs kubeadm's ImagePull check, which applies only to control plane nodes. The check is skipped with

@@ -3,9 +3,10 @@
 use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::Pod;
+use pki::{Authority, Subject};
 use serde_json::{Value, json};
 
-use super::certs::{Authority, Purpose, check_service_account_keys};
+use super::certs::{check_service_account_keys, issue, read_authority, write_pair};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::host_path::volumes_of_kubeadm;
@@ -71,34 +72,34 @@ impl ControlPlane<'_> {
     pub fn write_certificates(&self, disk: &Disk) -> Result<Authority, Failure> {
         let folder = self.cluster.certificates_dir();
         let etcd_folder = format!("{folder}/etcd");
-        let ca = Authority::read(disk, folder, "ca")?;
-        let front_proxy = Authority::read(disk, folder, "front-proxy-ca")?;
-        let etcd = Authority::read(disk, &etcd_folder, "ca")?;
+        let ca = read_authority(disk, folder, "ca")?;
+        let front_proxy = read_authority(disk, folder, "front-proxy-ca")?;
+        let etcd = read_authority(disk, &etcd_folder, "ca")?;
         check_service_account_keys(disk, folder)?;
 
         let hosts = self.api_server_hosts()?;
-        let sign = |authority: &Authority, folder: &str, file: &str, purpose: &Purpose<'_>| {
-            authority.sign(purpose)?.write(disk, folder, file)
+        let sign = |authority: &Authority, folder: &str, file: &str, subject: &Subject| {
+            write_pair(disk, folder, file, &issue(authority, subject)?)
         };
-        sign(&ca, folder, "apiserver", &Purpose::server("kube-apiserver", &hosts))?;
+        sign(&ca, folder, "apiserver", &Subject::server("kube-apiserver", &hosts))?;
         sign(
             &ca,
             folder,
             "apiserver-kubelet-client",
-            &Purpose::client("kube-apiserver-kubelet-client", &[]),
+            &Subject::client("kube-apiserver-kubelet-client", &[]),
         )?;
-        sign(&ca, "/var/lib/kubelet/pki", "kubelet", &Purpose::server(self.node, &self.etcd_hosts()))?;
-        sign(&front_proxy, folder, "front-proxy-client", &Purpose::client("front-proxy-client", &[]))?;
+        sign(&ca, "/var/lib/kubelet/pki", "kubelet", &Subject::server(self.node, &self.etcd_hosts()))?;
+        sign(&front_proxy, folder, "front-proxy-client", &Subject::client("front-proxy-client", &[]))?;
         let members = self.etcd_hosts();
-        sign(&etcd, &etcd_folder, "server", &Purpose::peer(self.node, &members))?;
-        sign(&etcd, &etcd_folder, "peer", &Purpose::peer(self.node, &members))?;
+        sign(&etcd, &etcd_folder, "server", &Subject::peer(self.node, &members))?;
+        sign(&etcd, &etcd_folder, "peer", &Subject::peer(self.node, &members))?;
         sign(
             &etcd,
             &etcd_folder,
             "healthcheck-client",
-            &Purpose::client("kube-etcd-healthcheck-client", &[]),
+            &Subject::client("kube-etcd-healthcheck-client", &[]),
         )?;
-        sign(&etcd, folder, "apiserver-etcd-client", &Purpose::client("kube-apiserver-etcd-client", &[]))?;
+        sign(&etcd, folder, "apiserver-etcd-client", &Subject::client("kube-apiserver-etcd-client", &[]))?;
         Ok(ca)
     }
 
@@ -138,7 +139,7 @@ impl ControlPlane<'_> {
     pub fn write_kubeconfigs(&self, disk: &Disk, ca: &Authority) -> Result<Kubeconfigs, Failure> {
         let local = self.local_server();
         let write = |file: &str, server: &str, user: &str, groups: &[&str]| {
-            let leaf = ca.sign(&Purpose::client(user, groups))?;
+            let leaf = issue(ca, &Subject::client(user, groups))?;
             let credential = Credential::Certificate(&leaf);
             let text = kubeconfig(self.cluster.cluster_name(), server, ca.certificate(), user, &credential);
             disk.write(&format!("/etc/kubernetes/{file}"), &text)?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use pki::Pair;
 use serde_json::{Value, json};
 
-use super::certs::Leaf;
 use super::failure::Failure;
 
 /// A kubeconfig user's credential.
@@ -17,7 +17,7 @@ pub enum Credential<'a> {
     /// A bootstrap token.
     Token(&'a str),
     /// A client certificate.
-    Certificate(&'a Leaf),
+    Certificate(&'a Pair),
 }
 
 /// Returns a kubeconfig with one cluster, one user and embedded certificates and keys.
@@ -35,7 +35,7 @@ pub fn kubeconfig(
         Credential::Token(token) => json!({ "token": token }),
         Credential::Certificate(leaf) => json!({
             "client-certificate-data": STANDARD.encode(&leaf.certificate),
-            "client-key-data": STANDARD.encode(&leaf.key),
+            "client-key-data": STANDARD.encode(&*leaf.key),
         }),
     };
     let context = format!("{user}@{cluster}");

@@ -4,10 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
-    KeyUsagePurpose,
-};
+use pki::{Authority, Validity, generate_key};
 
 use super::certs::pin;
 use super::container_images::{ContainerImages, Registry};
@@ -57,12 +54,12 @@ pub(super) struct Pki {
 impl Pki {
     /// Generates elliptic-curve keys, which is fast.
     pub(super) fn generate() -> Self {
-        let sa = KeyPair::generate().unwrap();
+        let (sa_public, sa_private) = generate_key().unwrap();
         Self {
             ca: authority("kubernetes"),
             etcd: authority("etcd-ca"),
             front_proxy: authority("front-proxy-ca"),
-            sa: (sa.public_key_pem(), sa.serialize_pem()),
+            sa: (sa_public, sa_private.to_string()),
         }
     }
 
@@ -102,14 +99,8 @@ impl Pki {
 }
 
 fn authority(name: &str) -> (String, String) {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
-    let key = KeyPair::generate().unwrap();
-    let pem = key.serialize_pem();
-    (CertifiedIssuer::self_signed(params, key).unwrap().pem(), pem)
+    let authority = Authority::generate(name, Validity::days_from_now(1)).unwrap();
+    (authority.certificate().to_owned(), authority.pair().key.to_string())
 }
 
 /// The cluster that a node creates or joins.

@@ -10,7 +10,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
     /// A certificate could not be created.
     #[error("cannot make the simulated vCenter's certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
+    Certificate(#[from] pki::Error),
     /// The simulator's startup message is invalid or incomplete.
     #[error("the simulated vCenter came up wrong: {0}")]
     Ready(String),

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use pki::{Authority, Subject, Validity};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -31,6 +31,9 @@ const DATASTORE: &str = "sharedVmfs-0";
 const PORT_GROUP: &str = "workload-network";
 /// A port group whose `NSX-` prefix makes the simulator create an NSX segment.
 const SEGMENT: &str = "NSX-workload";
+
+/// The validity of the certificate and its CA. Both are created again at every start.
+const CERTIFICATE_DAYS: i64 = 3650;
 
 /// The paths to the simulator's input files.
 #[derive(Debug)]
@@ -101,19 +104,14 @@ impl Files {
     }
 
     fn certificate_written(&self, name: Option<Ipv4Addr>) -> Result<(), Error> {
-        let ca_key = KeyPair::generate()?;
-        let mut ca = CertificateParams::default();
-        ca.distinguished_name.push(DnType::CommonName, "CA of the simulated vCenter");
-        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca_certificate = ca.self_signed(&ca_key)?;
-        let issuer = Issuer::new(ca, ca_key);
-        let key = KeyPair::generate()?;
-        let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-        names.extend(name.map(|name| name.to_string()));
-        let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
-        fs::write(&self.ca, ca_certificate.pem())?;
-        fs::write(&self.certificate, certificate.pem())?;
-        secret_written(&self.key, &key.serialize_pem())?;
+        let validity = Validity::days_from_now(CERTIFICATE_DAYS);
+        let authority = Authority::generate("CA of the simulated vCenter", validity)?;
+        let mut hosts = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        hosts.extend(name.map(|name| name.to_string()));
+        let pair = authority.issue(&Subject::server("simulated vCenter", &hosts), validity)?;
+        fs::write(&self.ca, authority.certificate())?;
+        fs::write(&self.certificate, &pair.certificate)?;
+        secret_written(&self.key, &pair.key)?;
         Ok(())
     }
 

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::serve::Listener;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
+
+use crate::tls::server_config;
 
 /// The maximum size, in bytes, of a request head.
 const MAX_HEAD: usize = 64 << 10;
@@ -153,10 +152,4 @@ async fn answer_all(
         }
         stream.flush().await?;
     }
-}
-
-fn server_config(certificate: &[u8], key: &[u8]) -> ServerConfig {
-    let chain = CertificateDer::pem_slice_iter(certificate).map(Result::unwrap).collect();
-    let key = PrivateKeyDer::from_pem_slice(key).unwrap();
-    ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
 }

@@ -12,5 +12,6 @@ pub mod issuer;
 pub mod noting_server;
 pub mod process;
 pub mod proxied_registry;
+pub mod tls;
 pub mod vcsim;
 pub mod wait;

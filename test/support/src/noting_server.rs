@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use axum::serve::Listener;
 use parking_lot::Mutex;
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
+use crate::tls::new_server_config;
+
 /// The maximum size, in bytes, of a request head.
 const MAX_HEAD: usize = 64 << 10;
 const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// An HTTPS server with a self-signed certificate. It stops on drop.
+/// An HTTPS server whose CA no client trusts. It stops on drop.
 pub struct NotingServer {
     port: u16,
     heads: Arc<Mutex<Vec<String>>>,
@@ -31,7 +31,9 @@ impl NotingServer {
     pub async fn start() -> io::Result<Self> {
         let mut listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
-        let acceptor = TlsAcceptor::from(Arc::new(server_config()));
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let (_, config) = new_server_config(&["127.0.0.1"]);
+        let acceptor = TlsAcceptor::from(Arc::new(config));
         let heads = Arc::<Mutex<Vec<String>>>::default();
         let noted = Arc::clone(&heads);
         let serving = tokio::spawn(async move {
@@ -76,12 +78,4 @@ async fn note(mut stream: impl AsyncRead + AsyncWrite + Unpin, heads: &Mutex<Vec
     heads.lock().push(String::from_utf8_lossy(&head).into_owned());
     stream.write_all(ANSWER).await?;
     stream.shutdown().await
-}
-
-fn server_config() -> ServerConfig {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
-    let chain = vec![signed.cert.der().clone()];
-    ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
 }

@@ -8,15 +8,14 @@ use axum::serve::Listener;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
+
+use crate::tls::new_server_config;
 
 /// The registry's hostname. Only the proxy can resolve it.
 pub const HOST: &str = "registry.internal";
@@ -46,7 +45,7 @@ impl ProxiedRegistry {
     pub async fn start(address: IpAddr) -> io::Result<Self> {
         let mut listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
-        let (authority, config) = certificates();
+        let (authority, config) = new_server_config(&[HOST]);
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let connections = Arc::<Mutex<Vec<String>>>::default();
         let (seen, image) = (Arc::clone(&connections), Arc::new(Image::empty()));
@@ -81,20 +80,6 @@ impl Drop for ProxiedRegistry {
     fn drop(&mut self) {
         self.serving.abort();
     }
-}
-
-/// Returns a CA certificate, and the configuration for a server with a certificate from this CA.
-fn certificates() -> (String, ServerConfig) {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = params.self_signed(&key).unwrap().pem();
-    let server_key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(vec![HOST.to_owned()]).unwrap();
-    let certificate = server.signed_by(&server_key, &Issuer::new(params, key)).unwrap();
-    let private = PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder().with_no_client_auth();
-    (authority, config.with_single_cert(vec![certificate.der().clone()], private).unwrap())
 }
 
 /// Serves one proxy client.

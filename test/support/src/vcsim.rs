@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
 
 use crate::process::KilledChild;
+use crate::tls::issue_certificate;
 use crate::wait::within;
 
 /// Runs each test over both protocols, each time with a new simulator.
@@ -341,11 +342,10 @@ fn spawn(binary: &Path, folder: &Path, listen: &str, more: &[&str]) -> (KilledCh
 }
 
 fn write_certificate(cert: &Path, key: &Path) -> String {
-    let signed =
-        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
-    std::fs::write(cert, signed.cert.pem()).unwrap();
-    write_secret(key, &signed.signing_key.serialize_pem());
-    signed.cert.pem()
+    let (authority, pair) = issue_certificate(&["127.0.0.1", "localhost"]);
+    std::fs::write(cert, &pair.certificate).unwrap();
+    write_secret(key, &pair.key);
+    authority
 }
 
 fn write_secret(path: &Path, text: &str) {

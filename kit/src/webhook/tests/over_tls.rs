@@ -2,9 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use pki::{Authority, Pair, Subject, Validity};
 use rustls::RootCertStore;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::SingleCertAndKey;
 use time::OffsetDateTime;
 use tokio_rustls::TlsConnector;
@@ -17,20 +18,12 @@ use crate::webhook::bundle::CertBundle;
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 const CONVERSION: &str = r#"{"request": {"uid": "u", "desiredAPIVersion": "a/v1", "objects": [{}]}}"#;
 
-type Shown = (rcgen::Certificate, KeyPair);
-
-/// Creates a certificate authority. Returns its certificate in PEM, and the issuer that signs with its key.
-fn authority(name: &str) -> (String, Issuer<'static, KeyPair>) {
-    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.self_signed(&key).unwrap();
-    (certificate.pem(), Issuer::new(params, key))
+fn authority(name: &str) -> Authority {
+    Authority::generate(name, Validity::days_from_now(1)).unwrap()
 }
 
-fn signed(issuer: &Issuer<'static, KeyPair>) -> Shown {
-    let key = KeyPair::generate().unwrap();
-    (CertificateParams::new(vec!["api".to_owned()]).unwrap().signed_by(&key, issuer).unwrap(), key)
+fn signed(authority: &Authority) -> Pair {
+    authority.issue(&Subject::client("api", &[]), Validity::days_from_now(1)).unwrap()
 }
 
 /// A webhook server, and the certificate authorities that its clients trust.
@@ -66,7 +59,7 @@ impl Tls {
     async fn send(
         &self,
         from: Ipv4Addr,
-        shown: Option<&Shown>,
+        shown: Option<&Pair>,
         request: &str,
     ) -> std::io::Result<TlsStream<TcpStream>> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -75,9 +68,10 @@ impl Tls {
         let builder = builder.unwrap().with_root_certificates(self.roots.clone());
         let config = match shown {
             None => builder.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-                builder.with_client_auth_cert(vec![certificate.der().clone()], key).unwrap()
+            Some(pair) => {
+                let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
+                let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(vec![certificate], key).unwrap()
             }
         };
         let socket = TcpSocket::new_v4().unwrap();
@@ -90,7 +84,7 @@ impl Tls {
     }
 
     /// Returns the start of the status line, or the error if there is no response.
-    async fn status(&self, shown: Option<&Shown>, request: &str) -> std::io::Result<String> {
+    async fn status(&self, shown: Option<&Pair>, request: &str) -> std::io::Result<String> {
         let mut line = [0; 12];
         let answer =
             async { self.send(Ipv4Addr::LOCALHOST, shown, request).await?.read_exact(&mut line).await };
@@ -106,8 +100,8 @@ fn post_to(path: &str, body: &str) -> String {
 
 #[tokio::test]
 async fn a_client_certificate_of_the_authority_is_the_api_servers() {
-    let ((pem, known), (_, unknown)) = (authority("known"), authority("unknown"));
-    let server = Tls::start(&pem, None).await;
+    let (known, unknown) = (authority("known"), authority("unknown"));
+    let server = Tls::start(known.certificate(), None).await;
     let review = post_of(REAL);
     assert_eq!(server.status(Some(&signed(&known)), &review).await.unwrap(), "HTTP/1.1 200");
     assert_eq!(server.status(None, &review).await.unwrap(), "HTTP/1.1 401");
@@ -120,8 +114,8 @@ async fn a_client_certificate_of_the_authority_is_the_api_servers() {
 
 #[tokio::test]
 async fn a_conversion_needs_the_key_where_there_is_one() {
-    let (pem, known) = authority("known");
-    let server = Tls::start(&pem, Some(KEY)).await;
+    let known = authority("known");
+    let server = Tls::start(known.certificate(), Some(KEY)).await;
     let status = async |path: &str| server.status(None, &post_to(path, CONVERSION)).await.unwrap();
     assert_eq!(status("/convert").await, "HTTP/1.1 401");
     assert_eq!(status("/convert/0123456789abcdef0123456789abcdee").await, "HTTP/1.1 404");
@@ -132,8 +126,8 @@ async fn a_conversion_needs_the_key_where_there_is_one() {
 /// A local user can use every address in 127.0.0.0/8, including the API server's own.
 #[tokio::test]
 async fn strangers_of_many_addresses_take_nothing_of_the_api_server() {
-    let (pem, known) = authority("known");
-    let server = Tls::start(&pem, Some(KEY)).await;
+    let known = authority("known");
+    let server = Tls::start(known.certificate(), Some(KEY)).await;
     let shown = signed(&known);
     let endless = ["/", "/convert"]
         .map(|path| format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000\r\n\r\n{{"));

@@ -3,8 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use support::tls::new_server_config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -41,10 +40,7 @@ impl Server {
     /// Starts a server. `answer` receives each request's path and body.
     pub async fn start(answer: impl FnMut(&str, &str) -> Reply + Send + 'static) -> Self {
         drop(rustls::crypto::ring::default_provider().install_default());
-        let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
-        let config = ServerConfig::builder().with_no_client_auth();
-        let config = config.with_single_cert(vec![signed.cert.der().clone()], key).unwrap();
+        let (certificate, config) = new_server_config(&["127.0.0.1"]);
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -60,14 +56,14 @@ impl Server {
                 });
             }
         });
-        Self { port, certificate: signed.cert.pem(), requests, serving }
+        Self { port, certificate, requests, serving }
     }
 
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns the server's certificate in PEM.
+    /// Returns the CA certificate to trust, in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
