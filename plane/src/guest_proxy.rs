@@ -6,7 +6,7 @@ use std::time::Duration;
 use components::guest_proxy;
 
 use crate::cluster::Cluster;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Doing, Result};
 use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, ports};
@@ -16,8 +16,6 @@ const PROGRAM: &str = "capw";
 /// The process limit for reserved memory, in MiB. As with Layercake's other programs, the process doesn't use all the
 /// memory that it reserves.
 const DATA_MIB: u32 = 1024;
-/// The maximum number of attempts to start with new ports. Other programs rarely take a port.
-const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
 /// A running proxy that is ready for connections.
@@ -33,13 +31,7 @@ pub(crate) async fn start(
     exe: &Path,
     kubeconfig: &Path,
 ) -> Result<GuestProxy> {
-    let mut attempt = 1;
-    loop {
-        match try_start(cluster, manager, exe, kubeconfig).await {
-            Err(Error::PortTaken { .. }) if attempt < ATTEMPTS => attempt += 1,
-            started => return started,
-        }
-    }
+    ports::retry_if_taken(async || try_start(cluster, manager, exe, kubeconfig).await).await
 }
 
 async fn try_start(cluster: &Cluster, manager: &str, exe: &Path, kubeconfig: &Path) -> Result<GuestProxy> {

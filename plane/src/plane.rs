@@ -19,7 +19,7 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::capi::{self, Prepared};
 use crate::cluster::{self, Authorities, Cluster};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Doing, Result};
 use crate::kubeconfig::Server;
 use crate::program::{GRACE, Program, Running};
 use crate::stack::{Stack, write_private};
@@ -30,9 +30,6 @@ use crate::{apiserver, etcd, inotify, manager, memory, objects, policies, ports}
 use components::guest_proxy;
 use components::manifest::{Manifests, converting_namespace};
 
-/// The limit for attempts to start etcd and the API server on new ports. Other programs rarely take a port, so repeated
-/// losses have another cause.
-const ATTEMPTS: usize = 5;
 /// The timeout for etcd and for the API server to become ready. Startup usually takes 3 s, but many times that on a
 /// busy machine.
 const READY: Duration = Duration::from_mins(2);
@@ -352,23 +349,16 @@ async fn start_server(
     services: Option<&Path>,
 ) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
     let file = stack.folder().join("ports.json");
-    let mut ports = kept_ports(&file).map_or_else(MainPorts::free, Ok)?;
-    for _ in 1..ATTEMPTS {
-        match try_server(stack.clone(), tools, ports, services).await {
-            Err(Error::PortTaken { name }) => {
-                tracing::debug!(name, "a port was already in use");
-                ports = MainPorts::free()?;
-            }
-            Err(error) => return Err(error),
-            Ok(started) => {
-                if !stack.is_ephemeral() {
-                    write_private(&file, &serde_json::to_vec(&ports).unwrap_or_default())?;
-                }
-                return Ok(started);
-            }
-        }
+    let mut kept = kept_ports(&file);
+    let (started, ports) = ports::retry_if_taken(async || {
+        let ports = kept.take().map_or_else(MainPorts::free, Ok)?;
+        Ok((try_server(stack.clone(), tools, ports, services).await?, ports))
+    })
+    .await?;
+    if !stack.is_ephemeral() {
+        write_private(&file, &serde_json::to_vec(&ports).unwrap_or_default())?;
     }
-    Err(Error::PortTaken { name: "kube-apiserver".to_owned() })
+    Ok(started)
 }
 
 impl MainPorts {

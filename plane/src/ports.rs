@@ -14,6 +14,8 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
+use crate::error::{Error, Result};
+
 /// Ports that this process has handed out. The programs that got them might not listen on them yet.
 static GIVEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
@@ -24,6 +26,9 @@ const OUTGOING: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// The minimum size of a port range in which two stacks rarely choose the same port.
 const ENOUGH: u16 = 1_000;
 const ATTEMPTS: u32 = 1_000;
+/// The maximum number of attempts to start a program. Other programs rarely take a port, so repeated losses have another
+/// cause.
+const STARTS: u32 = 5;
 
 /// Finds `N` free ports on 127.0.0.1. Returns a port twice only if it doesn't find others.
 pub fn free<const N: usize>() -> io::Result<[u16; N]> {
@@ -55,6 +60,20 @@ fn below_outgoing(range: &str) -> Option<Range<u16>> {
     (first >= FIRST + ENOUGH).then_some(FIRST..first)
 }
 
+/// Calls `start` again, at most [`STARTS`] times in all, if another program has taken one of the ports that it chose.
+pub(crate) async fn retry_if_taken<T>(mut start: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    let mut attempt = 1;
+    loop {
+        match start().await {
+            Err(Error::PortTaken { name }) if attempt < STARTS => {
+                tracing::debug!(name, "a port was already in use");
+                attempt += 1;
+            }
+            started => return started,
+        }
+    }
+}
+
 /// Returns true if a process can listen on 127.0.0.1:`port`.
 pub fn is_free(port: u16) -> bool {
     port != 0 && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
@@ -63,6 +82,24 @@ pub fn is_free(port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_program_that_loses_its_port_is_started_five_times() {
+        let mut starts = 0;
+        let taken = |name: &str| Error::PortTaken { name: name.to_owned() };
+        let lost: Result<()> = retry_if_taken(async || {
+            starts += 1;
+            Err(taken("etcd"))
+        })
+        .await;
+        assert_eq!((starts, lost.unwrap_err().to_string()), (5, taken("etcd").to_string()));
+        let mut starts = 0;
+        let fifth = retry_if_taken(async || {
+            starts += 1;
+            if starts < 5 { Err(taken("etcd")) } else { Ok(starts) }
+        });
+        assert_eq!(fifth.await.unwrap(), 5);
+    }
 
     #[test]
     fn ports_are_below_those_of_outgoing_connections() {

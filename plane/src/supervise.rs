@@ -92,7 +92,7 @@ impl Supervised {
         });
         let (name, log) = (command.name().to_owned(), command.log().to_owned());
         let keeper = Keeper { command, orders: received, state, delays: delays() };
-        let keeper = Mutex::new(Some(tokio::spawn(keeper.keep(process))));
+        let keeper = Mutex::new(Some(tokio::spawn(keeper.keep(process, Instant::now()))));
         Ok(Self { name, log, orders, state: watched, keeper })
     }
 
@@ -212,10 +212,10 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn keep(mut self, first: Process) {
-        let mut process = Some(first);
-        while let Some(running) = process.take() {
-            let since = Instant::now();
+    /// Keeps the process running, which has run since `started`.
+    async fn keep(mut self, first: Process, started: Instant) {
+        let mut process = Some((first, started));
+        while let Some((running, since)) = process.take() {
             let is_held = tokio::select! {
                 status = running.wait() => {
                     self.ended(&status.to_string());
@@ -223,7 +223,7 @@ impl Keeper {
                 }
                 order = self.orders.recv() => match order {
                     Some(Order::Start) => {
-                        process = Some(running);
+                        process = Some((running, since));
                         continue;
                     }
                     Some(Order::Kill) => {
@@ -238,7 +238,7 @@ impl Keeper {
             if since.elapsed() >= STABLE_FOR {
                 self.delays = delays();
             }
-            process = self.restarted(is_held).await;
+            process = self.restarted(is_held).await.map(|process| (process, Instant::now()));
         }
     }
 
@@ -326,6 +326,30 @@ mod tests {
         assert_eq!(supervised.state().starts, 2);
         supervised.stop(Duration::from_secs(5)).await;
         assert_eq!(crate::members::of(stack.id()), []);
+        std::fs::remove_dir_all(stack.folder()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn reviving_a_running_process_keeps_its_run_time() {
+        let stack = Stack::ephemeral().unwrap();
+        let command = Command::new(&stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
+        let process = command.spawn().unwrap();
+        let pid = process.pid();
+        let (orders, received) = mpsc::unbounded_channel();
+        let (state, mut watched) = watch::channel(State::default());
+        // Only a process that has run for long is restarted earlier.
+        let hour = Duration::from_hours(1);
+        let delays = ExponentialBuilder::default().with_min_delay(hour).with_max_delay(hour);
+        let delays = delays.without_max_times().build().peekable();
+        let keeper = Keeper { command, orders: received, state, delays };
+        let _ = orders.send(Order::Start);
+        let keeper = tokio::spawn(keeper.keep(process, Instant::now() - STABLE_FOR));
+        tokio::task::yield_now().await;
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+        let restarted = watched.wait_for(|state| state.starts == 1);
+        tokio::time::timeout(Duration::from_secs(20), restarted).await.unwrap().unwrap();
+        let _ = orders.send(Order::Stop(Duration::ZERO));
+        keeper.await.unwrap();
         std::fs::remove_dir_all(stack.folder()).unwrap();
     }
 

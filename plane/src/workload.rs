@@ -22,9 +22,6 @@ use components::manifest::{Deployment, Manifests};
 /// use. The address space also contains memory that is only reserved, in particular thread stacks.
 const RESERVED: u32 = 4;
 
-/// The maximum number of attempts to start with new ports. Other programs rarely take a port, so repeated losses have
-/// another cause.
-const ATTEMPTS: usize = 5;
 const READY: Duration = Duration::from_mins(1);
 
 /// The kubeconfig, ports and certificates that become a program's arguments.
@@ -94,7 +91,7 @@ impl<'a> Workload<'a> {
 impl Workload<'_> {
     /// Applies the rights, starts the process, waits until it is ready, and registers its webhooks. Retries with new
     /// ports if another program takes one of them.
-    pub(crate) async fn start(&self, cluster: &Cluster, mut ports: Ports) -> Result<Runtime> {
+    pub(crate) async fn start(&self, cluster: &Cluster, ports: Ports) -> Result<Runtime> {
         let client = &cluster.client;
         objects::apply_all(client, &self.manifests.namespaces).await?;
         objects::apply_all(client, &self.manifests.objects).await?;
@@ -112,21 +109,20 @@ impl Workload<'_> {
             }
             None => (None, None),
         };
-        let mut attempt = 1;
-        loop {
-            match self.started(cluster, deployment, &account, ports, proxy_port).await {
-                Ok(process) => {
-                    self.have_webhooks_called(cluster, ports).await?;
-                    return Ok(Runtime { process, guest_proxy, ports });
-                }
-                Err(Error::PortTaken { .. }) if attempt < ATTEMPTS => {
-                    attempt += 1;
-                    ports = Ports::free()?;
-                    self.have_conversions_called(cluster, ports).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let mut chosen = Some(ports);
+        let (process, ports) = ports::retry_if_taken(async || {
+            let ports = if let Some(ports) = chosen.take() {
+                ports
+            } else {
+                let ports = Ports::free()?;
+                self.have_conversions_called(cluster, ports).await?;
+                ports
+            };
+            Ok((self.started(cluster, deployment, &account, ports, proxy_port).await?, ports))
+        })
+        .await?;
+        self.have_webhooks_called(cluster, ports).await?;
+        Ok(Runtime { process, guest_proxy, ports })
     }
 
     /// Applies the CRDs whose objects this program converts. Each CRD gets the URL of the program's webhook server.
