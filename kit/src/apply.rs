@@ -126,7 +126,7 @@ impl Api {
     fn is_so<K: Watchable + Serialize>(&self, live: &K, wanted: &Value, hash: u64) -> kube::Result<bool> {
         let shown = version(live).unwrap_or_default();
         let Some(before) = self.expectations.intent(self.manager, live) else {
-            let so = contains(&json_of(live)?, wanted);
+            let so = matches(&json_of(live)?, wanted.clone());
             if so {
                 let confirm = Some(Instant::now() + CONFIRM_AFTER);
                 self.expectations.record_intent(self.manager, live, Intent { hash, version: shown, confirm });
@@ -134,7 +134,9 @@ impl Api {
             return Ok(so);
         };
         let due = before.confirm.is_some_and(|confirm| confirm <= Instant::now());
-        Ok(!due && before.hash == hash && (before.version == shown || contains(&json_of(live)?, wanted)))
+        Ok(!due
+            && before.hash == hash
+            && (before.version == shown || matches(&json_of(live)?, wanted.clone())))
     }
 
     /// Creates the object. If the name is taken, [`is_already_exists`] returns true for the error.
@@ -268,10 +270,14 @@ fn hash(value: &Value) -> u64 {
     hasher.finish()
 }
 
-/// Returns true if `live` contains everything that `wanted` specifies. Further fields in `live`, such as defaults from the API
-/// server, are ignored.
-pub fn bears<T: Serialize>(live: &T, wanted: &T) -> bool {
-    json_of(live).and_then(|live| Ok(contains(&live, &json_of(wanted)?))).unwrap_or_default()
+/// Returns true if the object `live` contains every field in `wanted` with the same value. The kind and version of the object
+/// itself aren't compared, because not all types of kinds contain them.
+fn matches(live: &Value, mut wanted: Value) -> bool {
+    if let Value::Object(wanted) = &mut wanted {
+        wanted.remove("apiVersion");
+        wanted.remove("kind");
+    }
+    contains(live, &wanted)
 }
 
 /// Returns true if `live` contains every field in `wanted` with the same value. A missing field equals null. Lists must be
@@ -279,17 +285,14 @@ pub fn bears<T: Serialize>(live: &T, wanted: &T) -> bool {
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
-            // k8s-openapi types don't have apiVersion and kind as fields.
-            name == "apiVersion"
-                || name == "kind"
-                || live.get(name).map_or(wanted.is_null(), |live| match (live, wanted) {
-                    (Value::Array(live), Value::Array(wanted))
-                        if name == "ownerReferences" || name == "finalizers" =>
-                    {
-                        wanted.iter().all(|wanted| live.iter().any(|live| contains(live, wanted)))
-                    }
-                    _ => contains(live, wanted),
-                })
+            live.get(name).map_or(wanted.is_null(), |live| match (live, wanted) {
+                (Value::Array(live), Value::Array(wanted))
+                    if name == "ownerReferences" || name == "finalizers" =>
+                {
+                    wanted.iter().all(|wanted| live.iter().any(|live| contains(live, wanted)))
+                }
+                _ => contains(live, wanted),
+            })
         }),
         (Value::Array(live), Value::Array(wanted)) => {
             live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))

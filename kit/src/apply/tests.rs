@@ -52,15 +52,30 @@ fn drift_is_seen_and_others_fields_are_not() {
         "metadata": { "name": "a", "uid": "9", "ownerReferences": [{ "uid": "0" }, { "uid": "1" }] },
         "spec": { "list": [1, 2], "others": true },
     });
-    assert!(contains(&live, &wanted));
+    assert!(matches(&live, wanted.clone()));
     for drift in [json!([1]), json!([1, 2, 3]), json!([2, 1])] {
         let mut drifted = live.clone();
         drifted["spec"]["list"] = drift;
-        assert!(!contains(&drifted, &wanted));
+        assert!(!matches(&drifted, wanted.clone()));
     }
     let mut orphaned = live.clone();
     orphaned["metadata"]["ownerReferences"] = json!([{ "uid": "0" }]);
-    assert!(!contains(&orphaned, &wanted));
+    assert!(!matches(&orphaned, wanted.clone()));
+}
+
+#[test]
+fn a_reference_to_another_kind_or_version_is_drift() {
+    let object = |version: &str, kind: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "spec": { "ref": { "apiVersion": version, "kind": kind, "name": "a" } },
+        })
+    };
+    let mut live = object("g/v1", "Cluster");
+    assert!(matches(&live, object("g/v1", "Cluster")));
+    assert!(!matches(&live, object("g/v1", "ClusterClass")));
+    assert!(!matches(&live, object("g/v2", "Cluster")));
+    live.as_object_mut().unwrap().retain(|name, _| name == "spec");
+    assert!(matches(&live, object("g/v1", "Cluster")), "a type without its own kind");
 }
 
 mod sent {
