@@ -1,42 +1,40 @@
 //! Applies objects of any kind with server-side apply.
 
-use anyhow::{Context, Result};
-use kit::api_error::is_not_served;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, ValidationDirective};
-use kube::discovery::{Scope, oneshot};
-use kube::{Api, Client};
+use anyhow::Result;
+use kit::api_error::message;
+pub use kit::api_error::words_of_refusal;
+use kit::objects::{Error, Objects};
+use kube::Client;
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use crate::exit::ExitStatus;
 
-const MANAGER: &str = "layercake";
+/// The default namespace of objects.
+const DEFAULT: &str = "default";
 
 /// Returns the document's namespace (default: `default`) and name.
 pub fn key(document: &Value) -> (String, String) {
     let metadata = &document["metadata"];
     let text = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
-    (text("namespace").unwrap_or("default").to_owned(), text("name").unwrap_or_default().to_owned())
+    (text("namespace").unwrap_or(DEFAULT).to_owned(), text("name").unwrap_or_default().to_owned())
 }
 
 /// Applies an object of any kind and takes over fields from other managers. A field that the kind doesn't have is an
 /// error.
 pub async fn apply(client: &Client, object: &Value) -> Result<()> {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let (namespace, name) = key(object);
-    let applied = send(client, object, PatchParams::apply(MANAGER).force()).await;
-    applied.with_context(|| format!("cannot apply {kind} {namespace}/{name}"))
+    match Objects::new(client).of_user(DEFAULT).apply(object).await {
+        Err(error @ Error::NotServed { .. }) => Err(ExitStatus::Refused.error(error.to_string())),
+        applied => Ok(applied.map(drop)?),
+    }
 }
 
 /// Lets the API server and its admission control check the object without applying it.
 pub async fn dry_run(client: &Client, object: &Value) -> Result<()> {
-    send(client, object, PatchParams::apply(MANAGER).force().dry_run()).await
-}
-
-async fn send(client: &Client, object: &Value, mut params: PatchParams) -> Result<()> {
-    let (namespace, name) = key(object);
-    let api = api_of(client, object, &namespace).await?;
-    params.field_validation = Some(ValidationDirective::Strict);
-    api.patch(&name, &params, &Patch::Apply(object)).await.map_err(refusal).map(drop)
+    match Objects::new(client).of_user(DEFAULT).dry_run(true).apply(object).await {
+        Err(Error::Api { error, .. }) => Err(anyhow::Error::msg(words_of_refusal(&message(&error)))),
+        checked => Ok(checked.map(drop)?),
+    }
 }
 
 /// Options for [`apply_as_user`].
@@ -61,13 +59,12 @@ pub async fn apply_as_user(
     namespace: &str,
     options: ApplyOptions,
 ) -> Result<DynamicObject> {
-    let (kind, name) = (object["kind"].as_str().unwrap_or_default(), key(object).1);
-    let api = api_of(client, object, object["metadata"]["namespace"].as_str().unwrap_or(namespace)).await?;
-    let mut params = PatchParams::apply(MANAGER);
-    params.field_validation = Some(ValidationDirective::Strict);
-    (params.force, params.dry_run) = (options.force, options.dry_run);
-    let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
-    applied.map_err(refusal_of_user).with_context(|| format!("cannot apply {kind} {name}"))
+    let objects = Objects::new(client).of_user(namespace).take_over(options.force).dry_run(options.dry_run);
+    objects.apply(object).await.map_err(|error| match error {
+        Error::Api { what, error } => refusal_of_user(*error).context(format!("cannot {what}")),
+        error @ Error::NotServed { .. } => ExitStatus::Refused.error(error.to_string()),
+        error => error.into(),
+    })
 }
 
 /// The remedy for a conflict with another field manager.
@@ -89,7 +86,7 @@ pub fn refusal_of_user(error: kube::Error) -> anyhow::Error {
     }
     match status.code {
         400 | 403 | 404 | 409 | 422 => ExitStatus::Refused.error(words_of_refusal(&status.message)),
-        _ => refusal(error),
+        _ => anyhow::Error::msg(words_of_refusal(&message(&error))),
     }
 }
 
@@ -109,86 +106,6 @@ fn conflicts(status: &kube::core::Status) -> Vec<String> {
         .collect();
     named.sort();
     named
-}
-
-/// A note that the API server adds to other validation errors. It doesn't help the author.
-const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-
-fn refusal(error: kube::Error) -> anyhow::Error {
-    match error {
-        kube::Error::Api(status) if !status.message.is_empty() => {
-            anyhow::Error::msg(words_of_refusal(&status.message))
-        }
-        error => error.into(),
-    }
-}
-
-/// Returns the API server's message without the webhook's name or the note about unchecked rules, which don't help the
-/// author.
-pub fn words_of_refusal(message: &str) -> String {
-    let message = message.replace(UNCHECKED, "");
-    let own = message.split_once(" denied the request: ").map(|(_, own)| own.to_owned());
-    own.unwrap_or(message)
-}
-
-async fn api_of(client: &Client, object: &Value, namespace: &str) -> Result<Api<DynamicObject>> {
-    let version = object["apiVersion"].as_str().unwrap_or_default();
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
-    let known = known(group, version, kind);
-    let (resource, scope) = if let Some(known) = known {
-        known
-    } else {
-        let found = oneshot::pinned_kind(client, &GroupVersionKind::gvk(group, version, kind)).await;
-        let unknown = format!("the API server does not serve kind {kind} of {group}/{version}");
-        let (resource, capabilities) = match found {
-            Err(error) if is_not_served(&error) => {
-                let remedy = match served_versions(client, group).await {
-                    Some(versions) => format!("Correct apiVersion: {group} has {versions}"),
-                    None => "Correct apiVersion; `kubectl api-resources` lists what is served".to_owned(),
-                };
-                return Err(ExitStatus::Refused.error(format!("{unknown}. {remedy}")));
-            }
-            found => found.context(unknown)?,
-        };
-        (resource, capabilities.scope)
-    };
-    Ok(match scope {
-        Scope::Cluster => Api::all_with(client.clone(), &resource),
-        Scope::Namespaced => Api::namespaced_with(client.clone(), namespace, &resource),
-    })
-}
-
-/// Returns the served versions of an API group, separated by commas, or `None` if the API server doesn't list the
-/// group.
-async fn served_versions(client: &Client, group: &str) -> Option<String> {
-    let groups = client.list_api_groups().await.ok()?.groups;
-    let versions = groups.into_iter().find(|served| served.name == group)?.versions;
-    let mut names: Vec<_> = versions.into_iter().map(|version| version.version).collect();
-    names.sort();
-    Some(names.join(", "))
-}
-
-/// The TanzuKubernetesCluster versions that Layercake serves. For other versions, discovery reports that they aren't
-/// served.
-const CLUSTER_VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
-
-/// Returns the API resource and scope of a frequently applied kind, to save discovery requests. Returns `None` for
-/// other kinds.
-fn known(group: &str, version: &str, kind: &str) -> Option<(ApiResource, Scope)> {
-    let (plural, scope) = match kind {
-        "Namespace" => ("namespaces", Scope::Cluster),
-        "StorageClass" => ("storageclasses", Scope::Cluster),
-        "ResourceQuota" => ("resourcequotas", Scope::Namespaced),
-        "VirtualMachineClass" => ("virtualmachineclasses", Scope::Cluster),
-        "VirtualMachineClassBinding" => ("virtualmachineclassbindings", Scope::Namespaced),
-        "TanzuKubernetesCluster" if CLUSTER_VERSIONS.contains(&version) => {
-            ("tanzukubernetesclusters", Scope::Namespaced)
-        }
-        _ => return None,
-    };
-    let kind = GroupVersionKind::gvk(group, version, kind);
-    Some((ApiResource::from_gvk_with_plural(&kind, plural), scope))
 }
 
 #[cfg(test)]

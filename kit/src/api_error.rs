@@ -31,6 +31,16 @@ pub fn message(error: &kube::Error) -> String {
     }
 }
 
+/// A note that the API server adds to other validation errors. It doesn't help the author.
+const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
+/// Returns the API server's message without the webhook's name or the note about unchecked rules, which don't help the author.
+pub fn words_of_refusal(message: &str) -> String {
+    let message = message.replace(UNCHECKED, "");
+    let own = message.split_once(" denied the request: ").map(|(_, own)| own.to_owned());
+    own.unwrap_or(message)
+}
+
 /// Returns the missing right, such as `User "ann" cannot list resource "leases" …`, if the API server refused a request because
 /// the user lacks this right. Otherwise returns `None`.
 ///

@@ -20,6 +20,7 @@ mod leadership;
 pub mod lease;
 pub mod metrics;
 mod moving;
+pub mod objects;
 pub mod optional;
 mod pruned;
 pub mod reconcile;

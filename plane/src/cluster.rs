@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use crate::certs::{StackAuthority, write_pair};
 use crate::error::{Error, Result};
 use crate::kubeconfig::Server;
-use crate::objects;
+use crate::rights;
 use crate::stack::{Stack, write_private};
 use components::manifest::Endpoint;
 
@@ -65,7 +65,7 @@ pub(crate) struct Caller {
 impl Cluster {
     /// Writes the kubeconfig `name` for the ServiceAccount `namespace`/`account`, and returns its path.
     pub(crate) async fn account(&self, name: &str, namespace: &str, account: &str) -> Result<PathBuf> {
-        let token = objects::token(&self.client, namespace, account).await?;
+        let token = rights::token(&self.client, namespace, account).await?;
         let path = self.stack.subfolder("kubeconfigs")?.join(name);
         write_private(&path, self.server.for_token(name, &token).as_bytes())?;
         Ok(path)

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kit::api_error::message;
+
 /// A failure of the embedded control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -56,8 +58,11 @@ pub enum Error {
     /// A component's manifests or certificates are invalid.
     #[error(transparent)]
     Component(#[from] components::Error),
+    /// An object couldn't be applied.
+    #[error(transparent)]
+    Object(#[from] kit::objects::Error),
     /// The API server refused a request or didn't respond.
-    #[error("cannot {what}: {}", answer(source))]
+    #[error("cannot {what}: {}", message(source))]
     Api {
         /// The failed operation and its target, such as "apply Secret a".
         what: String,
@@ -105,14 +110,6 @@ pub enum Error {
         /// The process that holds the folder, if known.
         owner: String,
     },
-}
-
-/// Returns the API server's message, or the client's message for other errors.
-fn answer(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        error => error.to_string(),
-    }
 }
 
 /// A result with this crate's error type.

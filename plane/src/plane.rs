@@ -9,6 +9,7 @@ use std::time::Duration;
 use components::catalogue::{Component, Source};
 use components::config;
 use futures::future::{join_all, try_join_all};
+use kit::objects::Objects;
 use kube::Client;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -19,14 +20,14 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::capi::{self, Prepared};
 use crate::cluster::{self, Authorities, Cluster};
-use crate::error::{Doing, Result};
+use crate::error::{Doing, Error, Result};
 use crate::kubeconfig::Server;
 use crate::program::{GRACE, Program, Running};
 use crate::stack::{Stack, write_private};
 use crate::supervise::{Ending, Supervised};
 use crate::tools::Tools;
 use crate::workload::{Ports, Runtime, Workload};
-use crate::{apiserver, etcd, inotify, manager, memory, objects, policies, ports};
+use crate::{apiserver, etcd, inotify, manager, memory, policies, ports};
 use components::guest_proxy;
 use components::manifest::{Manifests, converting_namespace};
 
@@ -322,10 +323,12 @@ fn has_guest_proxy(deployment: &Value) -> bool {
 /// Applies Cluster API's CRDs and the CRDs in `ours`, and waits until all of them are served.
 async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &[Value]) -> Result<()> {
     let upstream = try_join_all(prepared.iter().map(|one| one.define(cluster, tools)));
-    tokio::try_join!(upstream, objects::apply_all(&cluster.client, ours))?;
+    let objects = Objects::new(&cluster.client);
+    let own = async { objects.apply_all(ours).await.map_err(Error::from) };
+    tokio::try_join!(upstream, own)?;
     let all: Vec<_> = prepared.iter().flat_map(|one| one.definitions().iter().cloned()).collect();
-    objects::served(&cluster.client, &all, SERVED_WITHIN).await?;
-    objects::served(&cluster.client, ours, SERVED_WITHIN).await
+    objects.wait_until_served(&all, SERVED_WITHIN).await?;
+    Ok(objects.wait_until_served(ours, SERVED_WITHIN).await?)
 }
 
 /// Returns the CRDs with webhook URLs for the programs that will convert their objects. `converting` holds the

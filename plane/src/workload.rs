@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use kit::objects::Objects;
 use serde_json::Value;
 
 use crate::cluster::{Caller, Cluster};
@@ -14,7 +15,7 @@ use crate::error::{Doing, Error, Result};
 use crate::guest_proxy::{self, GuestProxy};
 use crate::process::Command;
 use crate::supervise::Supervised;
-use crate::{health, objects, ports};
+use crate::{health, ports, rights};
 use components::catalogue::Component;
 use components::manifest::{Deployment, Manifests};
 
@@ -93,9 +94,10 @@ impl Workload<'_> {
     /// ports if another program takes one of them.
     pub(crate) async fn start(&self, cluster: &Cluster, ports: Ports) -> Result<Runtime> {
         let client = &cluster.client;
-        objects::apply_all(client, &self.manifests.namespaces).await?;
-        objects::apply_all(client, &self.manifests.objects).await?;
-        objects::aggregated(client, &self.manifests.objects).await?;
+        let objects = Objects::new(client);
+        objects.apply_all(&self.manifests.namespaces).await?;
+        objects.apply_all(&self.manifests.objects).await?;
+        rights::aggregated(client, &self.manifests.objects).await?;
         let deployment = self.manifests.deployment.as_ref().ok_or_else(|| Error::Manifest {
             what: self.name.to_owned(),
             reason: "it has no Deployment".to_owned(),
@@ -128,12 +130,12 @@ impl Workload<'_> {
     /// Applies the CRDs whose objects this program converts. Each CRD gets the URL of the program's webhook server.
     pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
-        objects::apply_all(&cluster.client, &endpoint.reached(self.converted)).await
+        Ok(Objects::new(&cluster.client).apply_all(&endpoint.reached(self.converted)).await?)
     }
 
     async fn have_webhooks_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
-        objects::apply_all(&cluster.client, &endpoint.reached(&self.manifests.webhooks)).await
+        Ok(Objects::new(&cluster.client).apply_all(&endpoint.reached(&self.manifests.webhooks)).await?)
     }
 
     async fn started(

@@ -254,7 +254,7 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
         given.check(&client).await?;
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
-        plane::apply(&client, &namespace).await?;
+        kit::objects::Objects::new(&client).apply(&namespace).await?;
         let writer = Writer::quiet(&client, WITHIN);
         writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
         folder.keep_settings(wanted)?;

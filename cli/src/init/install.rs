@@ -11,6 +11,7 @@ use components::render::VERSION_LABEL;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use kit::objects::Objects;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -53,23 +54,24 @@ impl<'a> Writer<'a> {
     /// All Pods start at the same time, so that their images are pulled in parallel. Webhook configurations follow once
     /// their program is available.
     pub async fn install(&self, installation: &Installation) -> Result<()> {
+        let objects = Objects::new(self.client);
         let (namespaces, definitions): (Vec<_>, Vec<_>) =
             installation.base.iter().cloned().partition(|one| one["kind"] == "Namespace");
-        plane::apply_all(self.client, &namespaces).await?;
-        plane::apply_all(self.client, &definitions).await?;
-        let served = plane::served(self.client, &definitions, self.timeout).await;
+        objects.apply_all(&namespaces).await?;
+        objects.apply_all(&definitions).await?;
+        let served = objects.wait_until_served(&definitions, self.timeout).await;
         served.map_err(|error| ExitStatus::NotYet.error(format!("{error}. Run the same command again")))?;
         self.progress.report("definitions", &format!("{} are served", definitions.len()));
         for part in &installation.parts {
-            plane::apply_all(self.client, &part.objects).await?;
+            objects.apply_all(&part.objects).await?;
             for object in &part.defaults {
-                plane::create_if_missing(self.client, object).await?;
+                objects.create_if_missing(object).await?;
             }
-            plane::apply(self.client, &part.deployment).await?;
+            objects.apply(&part.deployment).await?;
         }
         let finish = async |part: &Part| {
             self.wait_until_available(part.component).await?;
-            plane::apply_all(self.client, &part.after).await?;
+            objects.apply_all(&part.after).await?;
             let version = part.deployment["metadata"]["labels"][VERSION_LABEL].as_str().unwrap_or_default();
             self.progress.report(part.component.name, &format!("{version} is available"));
             Ok(())
@@ -124,8 +126,9 @@ impl<'a> Writer<'a> {
         credentials: Option<&BTreeMap<String, Vec<u8>>>,
     ) -> Result<()> {
         self.apply_configuration(site, credentials).await?;
+        let objects = Objects::new(self.client).retry_for(WEBHOOKS_WITHIN);
         for object in &site.objects {
-            plane::apply_within(self.client, object, WEBHOOKS_WITHIN).await.map_err(explain)?;
+            objects.apply(object).await.map_err(explain)?;
         }
         self.progress.report("site", &format!("{} objects are applied", site.objects.len()));
         Ok(())
@@ -138,6 +141,7 @@ impl<'a> Writer<'a> {
         site: &SiteFile,
         credentials: Option<&BTreeMap<String, Vec<u8>>>,
     ) -> Result<()> {
+        let objects = Objects::new(self.client);
         if let Some(credentials) = credentials {
             let text = |(key, value): (&String, &Vec<u8>)| {
                 (key.clone(), Value::from(String::from_utf8_lossy(value).into_owned()))
@@ -147,17 +151,17 @@ impl<'a> Writer<'a> {
                 "metadata": { "name": site.secret(), "namespace": VMOP_NAMESPACE },
                 "stringData": credentials.iter().map(text).collect::<serde_json::Map<_, _>>(),
             });
-            plane::apply(self.client, &secret).await?;
+            objects.apply(&secret).await?;
         }
         for object in site.provider_configuration() {
-            plane::apply(self.client, object).await?;
+            objects.apply(object).await?;
         }
         Ok(())
     }
 }
 
 /// Adds a remedy to errors from webhooks that the API server can't call.
-fn explain(error: plane::Error) -> anyhow::Error {
+fn explain(error: kit::objects::Error) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let text = with_causes(&error);
     if !text.contains("failed calling webhook") {

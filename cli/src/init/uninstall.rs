@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use components::catalogue::{COMPONENTS, Component, Registries};
 use components::plan::{self, Installation};
+use kit::objects::Objects;
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -120,14 +121,15 @@ impl Remover<'_> {
     /// Deletes webhooks first, because the API server would otherwise call deleted programs. Keeps the programs running
     /// until all objects of their kinds are gone, because the programs remove the finalizers from these objects.
     async fn remove(&self, installation: &Installation, keeps_own_definitions: bool) -> Result<()> {
+        let objects = Objects::new(self.client);
         let parts = &installation.parts;
         let after: Vec<_> = parts.iter().flat_map(|part| &part.after).collect();
-        plane::delete_all(self.client, after.iter().copied()).await?;
+        objects.delete_all(after.iter().copied()).await?;
         self.progress.report("webhooks", "are deleted");
 
         let is_deleted = |definition: &&Value| !(keeps_own_definitions && is_own(definition));
         let definitions: Vec<_> = installation.definitions().filter(is_deleted).collect();
-        plane::delete_all(self.client, definitions.iter().copied()).await?;
+        objects.delete_all(definitions.iter().copied()).await?;
         for definition in &definitions {
             self.wait_until_gone(definition).await?;
         }
@@ -136,10 +138,10 @@ impl Remover<'_> {
         for part in parts.iter().rev() {
             let namespace = part.component.namespace;
             let elsewhere = part.objects.iter().filter(|object| object["metadata"]["namespace"] != namespace);
-            plane::delete_all(self.client, elsewhere).await?;
+            objects.delete_all(elsewhere).await?;
         }
         let namespaces = || installation.base.iter().filter(|object| object["kind"] == "Namespace");
-        plane::delete_all(self.client, namespaces()).await?;
+        objects.delete_all(namespaces()).await?;
         for namespace in namespaces() {
             self.wait_until_gone(namespace).await?;
             let name = namespace["metadata"]["name"].as_str().unwrap_or_default();
@@ -150,9 +152,10 @@ impl Remover<'_> {
     }
 
     async fn wait_until_gone(&self, object: &Value) -> Result<()> {
+        let objects = Objects::new(self.client);
         let mut last = String::new();
         let gone = plane::wait::poll(self.timeout, POLL_INTERVAL, async || {
-            match plane::read(self.client, object).await {
+            match objects.read(object).await {
                 Ok(None) => return Ok(Some(())),
                 Ok(Some(found)) => last = remaining_content(&found),
                 Err(error) => last = error.to_string(),

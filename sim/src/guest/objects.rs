@@ -5,13 +5,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kit::objects::Objects;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::control_plane::ADMINS;
-use super::failure::{Failure, Reason, api_error};
+use super::failure::{Failure, Reason};
 use super::kubeadm::{BootstrapToken, ClusterConfiguration, Documents, token_parts};
 use crate::kubeadm_images::minor;
 
@@ -40,37 +40,32 @@ impl Writer {
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
     {
-        let kind = kube::api::ApiResource::erase::<K>(&());
-        self.write(Api::all_with(self.0.clone(), &kind), &kind, name, content).await
+        self.write::<K>(name, content).await
     }
 
     pub(super) async fn namespaced<K>(
         &self,
         namespace: &str,
         name: &str,
-        content: Value,
+        mut content: Value,
     ) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
-        let kind = kube::api::ApiResource::erase::<K>(&());
-        self.write(Api::namespaced_with(self.0.clone(), namespace, &kind), &kind, name, content).await
+        content["metadata"]["namespace"] = json!(namespace);
+        self.write::<K>(name, content).await
     }
 
-    async fn write(
+    async fn write<K: Resource<DynamicType = ()>>(
         &self,
-        api: Api<DynamicObject>,
-        kind: &kube::api::ApiResource,
         name: &str,
         mut content: Value,
     ) -> Result<(), Failure> {
-        content["apiVersion"] = json!(kind.api_version);
-        content["kind"] = json!(kind.kind);
+        content["apiVersion"] = json!(K::api_version(&()));
+        content["kind"] = json!(K::kind(&()));
         content["metadata"]["name"] = json!(name);
-        let apply = PatchParams::apply("kubeadm").force();
-        api.patch(name, &apply, &Patch::Apply(content)).await.map(drop).map_err(|error| {
-            Failure::new(Reason::ApiServer, format!("make {} {name}: {}", kind.kind, api_error(&error)))
-        })
+        let applied = Objects::new(&self.0).managed_by("kubeadm").apply(&content).await;
+        applied.map(drop).map_err(|error| Failure::new(Reason::ApiServer, error.to_string()))
     }
 
     /// Allows subjects to read one ConfigMap.

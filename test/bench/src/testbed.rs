@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use api::names::VMOP_NAMESPACE;
 use api::vmop::ProviderConfiguration;
+use kit::objects::Objects;
 use kube::Client;
 use layercake::site::manifests::class_binding;
 use plane::tools::{self, Tools};
@@ -152,7 +153,7 @@ impl Testbed {
     }
 
     pub async fn apply(&self, object: &Value) -> Result<()> {
-        plane::apply(&self.client(), object).await.map_err(anyhow::Error::from)
+        Ok(Objects::new(&self.client()).apply(object).await.map(drop)?)
     }
 
     /// Returns a client with all permissions.

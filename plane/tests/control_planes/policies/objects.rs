@@ -92,7 +92,7 @@ pub async fn prepare(admin: &Client) {
         objects.extend(rights(&without(ending), &without(ending), &rules));
     }
     for object in &objects {
-        plane::apply(admin, object).await.unwrap();
+        kit::objects::Objects::new(admin).apply(object).await.unwrap();
     }
 }
 

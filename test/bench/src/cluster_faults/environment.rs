@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use api::names::VMOP_NAMESPACE;
 use api::vmop::ProviderConfiguration;
+use kit::objects::Objects;
 use kube::Client;
 use layercake::site::manifests::class_binding;
 use plane::{Guard, Options, Plane, Program, Running, Stack};
@@ -68,7 +69,7 @@ impl Environment {
         let vcenter = site.vcenter();
         let control = ControlApi::new(&vcenter.control, &vcenter.control_token()?);
         for object in objects(&site)? {
-            plane::apply(&plane.client(), &object).await?;
+            Objects::new(&plane.client()).apply(&object).await?;
         }
         let mut programs = Vec::new();
         for name in ["gcm", "capw", "vmop"] {
@@ -77,7 +78,7 @@ impl Environment {
         let user = User::new(plane.stack().folder())?;
         let environment = Self { guard, plane, site, programs, control, user };
         // The VM operator's webhook checks the binding, so the VM operator must already run.
-        plane::apply(&environment.client(), &class_binding(CLASS, NAMESPACE)).await?;
+        Objects::new(&environment.client()).apply(&class_binding(CLASS, NAMESPACE)).await?;
         Ok(environment)
     }
 
