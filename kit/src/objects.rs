@@ -140,10 +140,13 @@ impl Objects {
             && matches!(status.code, 403 | 404)
             && let Some(namespace) = &self.default_namespace
         {
-            let found = self.discover(&what, namespace).await?;
-            if found.resource.plural != place.resource.plural || found.namespace != place.namespace {
-                place = found;
-                applied = self.patch(&what, &place, object).await;
+            match self.discover(&what, namespace).await {
+                Err(error @ Error::NotServed { .. }) => return Err(error),
+                Ok(found) if !found.is_same(&place) => {
+                    place = found;
+                    applied = self.patch(&what, &place, object).await;
+                }
+                _ => {}
             }
         }
         applied.map_err(|error| what.failed("apply", &place, error))
@@ -334,6 +337,10 @@ struct Place {
 }
 
 impl Place {
+    fn is_same(&self, other: &Self) -> bool {
+        self.resource.plural == other.resource.plural && self.namespace == other.namespace
+    }
+
     fn api(&self, client: &Client) -> Api<DynamicObject> {
         match &self.namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &self.resource),

@@ -27,7 +27,10 @@ fn answer(request: &Request) -> (u16, Value) {
         "GET /apis/g.io/v1" => {
             (200, json!({"kind": "APIResourceList", "groupVersion": "g.io/v1", "resources": resources}))
         }
-        line if line.ends_with("/mice/a") || line.ends_with("/hosts/a") || line.ends_with("configmaps/a") => {
+        line if line.ends_with("/mice/a")
+            || line.ends_with("/v1/hosts/a")
+            || line.ends_with("configmaps/a") =>
+        {
             (200, request.body.clone())
         }
         _ => refusal(404, "NotFound"),
