@@ -152,6 +152,7 @@ pub mod contract;
 pub mod release;
 pub mod severity;
 pub mod tkc;
+pub mod tree;
 pub mod vcenter;
 pub mod vmop;
 pub mod wcp_cluster;

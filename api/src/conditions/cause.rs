@@ -6,17 +6,14 @@
 //! severity of the serious case. A reason that only waits for other objects always ranks last, even if its condition
 //! contains a copied severity.
 //!
-//! vmop's `Ready`, capw's first cause, gcm's summary and `layercake describe` all call [`first`] or [`gravest`].
+//! vmop's `Ready` and capw's first cause call [`first`]. gcm's summary and `layercake describe` search a whole
+//! [tree](super::tree) of objects.
 
 use std::cmp::Reverse;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
-
 use super::severity::Severity;
-use super::{
-    Condition, TRUE, UNKNOWN, capi, contract, release, tkc, vcenter, vmop, wcp_cluster, wcp_machine,
-};
+use super::{Condition, TRUE, UNKNOWN, contract, release, tkc, vcenter, vmop, wcp_cluster, wcp_machine};
 
 /// A cause that keeps an object from being ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,32 +29,6 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Returns the cause in a Kubernetes condition of `object`.
-    pub fn of(object: String, condition: &meta::Condition) -> Self {
-        let severity = severity(&condition.status, &condition.reason, None);
-        Self { object, reason: condition.reason.clone(), message: condition.message.clone(), severity }
-    }
-
-    /// Returns the cause in a condition of `object`, a Cluster API object.
-    pub fn of_cluster_api(object: String, condition: &meta::Condition) -> Self {
-        let severity = capi::severity(&condition.type_, &condition.status, &condition.reason);
-        Self { severity, ..Self::of(object, condition) }
-    }
-
-    /// Returns the cause for a Machine whose virtual machine is running but doesn't have a Node. Only the guest's log contains
-    /// the reason, unless the management cluster can't reach `endpoint`, at which the API server must respond first.
-    pub fn not_joined(object: String, address: Option<&str>, endpoint: Option<&str>) -> Self {
-        let place = address.map_or_else(String::new, |address| format!(" at {address}"));
-        let reach = endpoint.map_or_else(String::new, |endpoint| {
-            format!("check that the management cluster can reach the endpoint {endpoint}, and ")
-        });
-        let message = format!(
-            "the virtual machine is running{place}, but its node has not joined yet. If this persists, {reach}read /var/log/cloud-init-output.log in the guest"
-        );
-        let reason = tkc::WAITING_FOR_NODE;
-        Self { object, reason: reason.to_owned(), message, severity: severity(super::FALSE, reason, None) }
-    }
-
     /// Returns true if the cause is a failure, not just slow progress.
     pub fn is_failing(&self) -> bool {
         self.severity.is_failing()

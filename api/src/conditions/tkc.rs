@@ -108,8 +108,6 @@ reasons! {
     Warning DELETION_HELD = "DeletionHeld";
     /// On a Machine: its virtual machine is running, but its node hasn't joined the cluster yet.
     Info WAITING_FOR_NODE = "WaitingForNode";
-    /// On a Machine: its status is still empty.
-    Waiting PENDING = "Pending";
 }
 
 /// Reasons for which a cluster isn't Ready although its phase is `running`: a program that the spec requires isn't

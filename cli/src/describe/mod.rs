@@ -25,6 +25,7 @@ use gather::Gathered;
 pub use limits::Limit;
 pub use node::TreeNode;
 pub use root::Root;
+use tree::Tree;
 
 /// The output of `describe`: the first blocking cause, the cluster's limits, and the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,7 +59,7 @@ pub async fn describe(client: &Client, namespace: &str, name: &str) -> Result<De
 /// Returns an error if the object doesn't exist or can't be read.
 pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: &str) -> Result<Description> {
     let Gathered { objects, unread } = gather::objects(client, root, namespace, name).await?;
-    let Some(tree) = tree::tree(root, &objects) else {
+    let Some(Tree { root: tree, blocking }) = tree::tree(root, namespace, &objects) else {
         let (kind, resource) = (root.kind(), root.resource());
         bail!("{kind} {namespace}/{name} not found: list them with `kubectl get {resource} -A`");
     };
@@ -66,7 +67,6 @@ pub async fn describe_below(client: &Client, root: Root, namespace: &str, name: 
     let limits = cluster.map(limits::limits).unwrap_or_default();
     let paused = pause::of_objects(&objects);
     let pause = |message: &String| Blocking::pause(root, namespace, name, message.clone());
-    let blocking = cause::blocking(namespace, &tree);
     let blocking = blocking.map(|cause| paused.as_ref().map_or(cause, pause));
     Ok(Description { blocking, paused, limits, unread, tree })
 }

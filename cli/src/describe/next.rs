@@ -1,9 +1,10 @@
 //! Suggests the next command for the most common blocking causes.
 
+use api::conditions::tree::NOT_REPORTED;
 use api::conditions::{capi, tkc, vcenter, vmop};
 use api::names::{CAPW_NAMESPACE, GCM_NAMESPACE, VMOP_NAMESPACE};
 
-use super::cause::{Blocking, NOT_REPORTED};
+use super::cause::Blocking;
 
 /// Reasons that concern an image.
 const OF_IMAGE: [&str; 2] = [vmop::VIRTUAL_MACHINE_IMAGE_NOT_FOUND, vmop::VIRTUAL_MACHINE_IMAGE_NOT_READY];

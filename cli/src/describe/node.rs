@@ -1,15 +1,7 @@
-//! An object in the tree, and the reason why it isn't ready.
+//! An object in the tree.
 
-use api::conditions::cause::Cause;
+use api::conditions::tree::Suspicion;
 use serde::Serialize;
-
-/// The suspected reason why an object isn't ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suspicion {
-    pub cause: Cause,
-    /// True if the object reports the cause itself. False if it only repeats the cause of an object below it.
-    pub own: bool,
-}
 
 /// An object in the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

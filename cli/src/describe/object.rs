@@ -1,5 +1,6 @@
 //! Reads conditions from objects of any kind.
 
+use api::conditions::tree::ConditionView;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
@@ -16,4 +17,18 @@ pub fn conditions(object: &DynamicObject) -> &[Value] {
 /// Returns a condition's string field, or an empty string.
 pub fn text(condition: &Value, field: &str) -> String {
     condition[field].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns a view of all conditions.
+pub fn views(object: &DynamicObject) -> impl Iterator<Item = ConditionView<'_>> {
+    conditions(object).iter().map(|condition| {
+        let field = |name: &str| condition[name].as_str().unwrap_or_default();
+        ConditionView {
+            type_: field("type"),
+            status: field("status"),
+            reason: field("reason"),
+            message: field("message"),
+            severity: condition["severity"].as_str(),
+        }
+    })
 }

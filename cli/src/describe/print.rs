@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use api::conditions::cause::one_line;
+use api::conditions::tree::Suspicion;
 use jiff::Timestamp;
 
 use super::cause::Blocking;
 use super::next::next;
-use super::node::{Suspicion, TreeNode};
+use super::node::TreeNode;
 use super::words::{age, cut, phrase};
 use crate::output::align;
 

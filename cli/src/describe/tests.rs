@@ -5,10 +5,9 @@ use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::cause::blocking;
 use super::gather::KINDS;
 use super::limits::{limits, print};
-use super::tree::{Objects, tree};
+use super::tree::{Objects, Tree, tree};
 use super::{Blocking, Root};
 
 const CONTROL_PLANE: &str = "small-v3-control-plane-7gxxr";
@@ -34,8 +33,12 @@ fn not_ready(reason: &str, message: &str) -> Value {
     json!([{"type": "Ready", "status": "False", "reason": reason, "message": message}])
 }
 
+fn blocking(root: Root, objects: &Objects) -> Option<Blocking> {
+    tree(root, "demo", objects).unwrap().blocking
+}
+
 fn cause(objects: &Objects) -> Blocking {
-    blocking("demo", &tree(Root::TanzuKubernetesCluster, objects).unwrap()).unwrap()
+    blocking(Root::TanzuKubernetesCluster, objects).unwrap()
 }
 
 #[test]
@@ -68,13 +71,13 @@ fn a_remedy_has_the_field_of_a_tanzukubernetescluster_and_of_no_other_cluster() 
         not_ready("BootstrapFailed", "the number of available CPUs 1. Use a larger virtual machine class");
     conditions(&mut objects, "WCPMachine", &wcp_machine, failed);
     assert!(cause(&objects).message.ends_with("class (spec.topology)"));
-    let plain = blocking("demo", &tree(Root::Cluster, &objects).unwrap()).unwrap();
+    let plain = blocking(Root::Cluster, &objects).unwrap();
     assert!(plain.message.ends_with("class"), "{}", plain.message);
 }
 
 #[test]
 fn nothing_blocks_a_running_cluster() {
-    assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &seen(RUNNING)).unwrap()), None);
+    assert_eq!(blocking(Root::TanzuKubernetesCluster, &seen(RUNNING)), None);
 }
 
 /// Missing optional parts appear in the description but don't block the cluster.
@@ -92,7 +95,7 @@ fn limits_are_shown_and_block_nothing() {
     };
     let ready = json!({"type": "Ready", "status": "True"});
     conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", limited(&ready));
-    assert_eq!(blocking("demo", &tree(Root::TanzuKubernetesCluster, &objects).unwrap()), None);
+    assert_eq!(blocking(Root::TanzuKubernetesCluster, &objects), None);
     insta::assert_snapshot!(print(&limits(&objects["TanzuKubernetesCluster"][0])));
     let silent = json!({"type": "Ready", "status": "False", "severity": "Warning", "reason": "RoleBindingSyncFailed", "message": ""});
     conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", limited(&silent));
@@ -209,15 +212,14 @@ fn a_worker_that_never_joins_is_its_machines_matter_too() {
 #[test]
 fn a_booting_cluster_is_described() {
     let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
-    let tree = tree(Root::TanzuKubernetesCluster, &seen(NODE_BOOTS)).unwrap();
-    let blocking = blocking("demo", &tree);
-    insta::assert_snapshot!(super::print::text(blocking.as_ref(), &tree, now, None, false));
+    let Tree { root, blocking } = tree(Root::TanzuKubernetesCluster, "demo", &seen(NODE_BOOTS)).unwrap();
+    insta::assert_snapshot!(super::print::text(blocking.as_ref(), &root, now, None, false));
 }
 
 #[test]
 fn a_running_cluster_is_described() {
     let now: Timestamp = "2026-11-21T11:26:00Z".parse().unwrap();
-    let tree = tree(Root::TanzuKubernetesCluster, &seen(RUNNING)).unwrap();
+    let Tree { root: tree, .. } = tree(Root::TanzuKubernetesCluster, "demo", &seen(RUNNING)).unwrap();
     insta::assert_snapshot!(super::print::text(None, &tree, now, None, false));
     let json = serde_json::to_value(&tree).unwrap();
     let fields: Vec<_> = json.as_object().unwrap().keys().cloned().collect();
@@ -238,12 +240,47 @@ fn a_topology_without_its_class_is_the_cause() {
         let cluster =
             serde_json::json!({"metadata": {"name": "shop", "namespace": "shop"}, "status": status});
         let objects = Objects::from([("Cluster", vec![serde_json::from_value(cluster).unwrap()])]);
-        blocking("shop", &tree(Root::Cluster, &objects).unwrap()).unwrap()
+        blocking(Root::Cluster, &objects).unwrap()
     };
     let found = of("ReconcileFailed");
     assert_eq!(
         (&*found.object, &*found.reason, &*found.message),
-        ("Cluster shop/shop", "ReconcileFailed", message)
+        ("Cluster demo/shop", "ReconcileFailed", message)
     );
     assert_eq!(of("ClusterCreating").reason, "NotAvailable");
+}
+
+/// The tree that is searched has facts that no condition contains.
+#[test]
+fn facts_outside_conditions_are_part_of_the_tree() {
+    let mut objects = seen(NODE_BOOTS);
+    let endpoint = json!({"controlPlaneEndpoint": {"host": "10.219.255.1", "port": 6443}});
+    objects.get_mut("Cluster").unwrap()[0].data["spec"] = endpoint;
+    let reach = "can reach the endpoint https://10.219.255.1:6443";
+    assert!(cause(&objects).message.contains(reach), "{}", cause(&objects).message);
+
+    let mut objects = seen(RUNNING);
+    let ill = json!([
+        {"type": "Ready", "status": "False", "reason": "NotReady", "message": "* NodeHealthy: x"},
+        {"type": "NodeReady", "status": "False", "reason": "KubeletNotReady", "message": "no network"},
+    ]);
+    conditions(&mut objects, "Machine", CONTROL_PLANE, ill);
+    conditions(&mut objects, "TanzuKubernetesCluster", "small-v3", not_ready("WaitingForNodesHealthy", ""));
+    assert_eq!(cause(&objects).reason, "KubeletNotReady");
+    let failed = json!({"type": "Provisioned", "status": "False", "severity": "Warning", "reason": "ProvisioningFailed", "message": "no bundle"});
+    objects.get_mut("TanzuKubernetesCluster").unwrap()[0].data["status"]["addons"] =
+        json!([{"name": "antrea", "type": "CNI", "conditions": [failed]}]);
+    let found = cause(&objects);
+    assert_eq!(
+        (&*found.object, &*found.message),
+        ("TanzuKubernetesCluster demo/small-v3", "Add-on antrea: no bundle")
+    );
+
+    let set = &mut objects.get_mut("MachineSet").unwrap()[0].metadata;
+    set.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    set.finalizers = Some(vec!["backup.example/x".to_owned()]);
+    objects.get_mut("TanzuKubernetesCluster").unwrap()[0].data["status"]["addons"] = json!([]);
+    conditions(&mut objects, "Machine", CONTROL_PLANE, json!([{"type": "Ready", "status": "True"}]));
+    let found = cause(&objects);
+    assert!(found.object.starts_with("MachineSet ") && found.reason == "DeletionHeld", "{found:?}");
 }

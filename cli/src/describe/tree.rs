@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use api::conditions::tkc;
+use api::conditions::WARNING;
+use api::conditions::cause::Cause;
+use api::conditions::severity::Severity;
+use api::conditions::tree::{ADD_ON, Branch, MachineFacts, Readiness, suspicion};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
-use super::cause;
+use super::cause::{self, Blocking};
 use super::node::TreeNode;
-use super::object::{condition, conditions, text};
+use super::object::{condition, text, views};
 use super::root::Root;
 
 /// The objects of one cluster by kind.
@@ -31,41 +34,143 @@ const BELOW: &[(&str, &[&str])] = &[
     ("WCPMachine", &["VirtualMachine"]),
 ];
 
-/// Returns the root with the tree below it, or `None` if the root isn't among the objects.
-pub fn tree(root: Root, objects: &Objects) -> Option<TreeNode> {
-    let object = objects.get(root.kind())?.first()?;
-    Some(node(root.kind(), object, objects))
+/// A tree of objects, and the object that everything else waits for.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    pub root: TreeNode,
+    /// `None` if the root is ready.
+    pub blocking: Option<Blocking>,
 }
 
-fn node(kind: &str, object: &DynamicObject, objects: &Objects) -> TreeNode {
+/// Returns the root with the tree below it, or `None` if the root isn't among the objects.
+pub fn tree(root: Root, namespace: &str, objects: &Objects) -> Option<Tree> {
+    let object = objects.get(root.kind())?.first()?;
+    let (root, branch) = grow(root.kind(), object, objects);
+    Some(Tree { root, blocking: cause::blocking(namespace, &branch) })
+}
+
+/// Returns an object with everything below it: the tree to print, and the tree in which the cause is searched.
+fn grow<'a>(kind: &'a str, object: &'a DynamicObject, objects: &'a Objects) -> (TreeNode, Branch<'a>) {
     let below = BELOW.iter().find(|(above, _)| *above == kind).map_or(&[][..], |(_, below)| below);
-    let mut children = Vec::new();
+    let (mut children, mut branches) = (Vec::new(), failed_networks(object));
     for child_kind in below {
         for child in objects.get(child_kind).into_iter().flatten().filter(|child| owned(child, kind, object))
         {
-            let child = node(child_kind, child, objects);
-            // Users don't look for MachineSets, so their Machines appear below the MachineDeployment.
-            if *child_kind == "MachineSet" { children.extend(child.children) } else { children.push(child) }
+            let (node, branch) = grow(child_kind, child, objects);
+            if *child_kind == "MachineSet" {
+                // Users don't look for MachineSets, so their Machines appear below the MachineDeployment.
+                children.extend(node.children);
+                branches.extend(without_machine_set(branch));
+            } else {
+                children.push(node);
+                branches.push(branch);
+            }
         }
     }
     children.extend(vsphere_vm(kind, object));
-    if object.data[UNREAD] == true {
+    let branch = Branch { children: branches, ..branch_of(kind, object, objects) };
+    (node(object, &branch, children), branch)
+}
+
+/// Returns the node to print for an object.
+fn node(object: &DynamicObject, branch: &Branch<'_>, children: Vec<TreeNode>) -> TreeNode {
+    let (kind, name) = (branch.kind.to_owned(), object.name_any());
+    if branch.is_unread {
         let message = format!("you may not read {kind} objects");
         return TreeNode {
-            kind: kind.to_owned(),
-            name: object.name_any(),
+            kind,
+            name,
             ready: "Unknown".to_owned(),
             message,
             children,
             ..TreeNode::default()
         };
     }
-    let Readiness { ready, found, since } = readiness(object);
-    let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
-    let (reason, message) = (field("reason"), field("message"));
-    let suspicion = (ready != "True").then(|| cause::explain(kind, object, found));
-    let (kind, name) = (kind.to_owned(), object.name_any());
-    TreeNode { kind, name, ready, reason, message, since, suspicion, children }
+    let Readiness { status, found } = branch.readiness();
+    let shown = found.and_then(|found| condition(object, found.type_));
+    let created = object.creation_timestamp().map(|time| time.0.to_string());
+    let since = shown.map(|shown| text(shown, "lastTransitionTime")).filter(|time| !time.is_empty());
+    TreeNode {
+        kind,
+        name,
+        ready: status.to_owned(),
+        reason: found.map_or("", |found| found.reason).to_owned(),
+        message: found.map_or("", |found| found.message).to_owned(),
+        since: since.or(created),
+        suspicion: suspicion(branch, None),
+        children,
+    }
+}
+
+/// Returns the branch for an object, without children.
+fn branch_of<'a>(kind: &'a str, object: &'a DynamicObject, objects: &'a Objects) -> Branch<'a> {
+    let status = &object.data["status"];
+    let ready = match kind {
+        "VirtualMachineService" => Some(status["loadBalancer"]["ingress"].is_array()),
+        "VirtualMachineSetResourcePolicy" => Some(status.is_object()),
+        _ => None,
+    };
+    let machine = match kind {
+        "Machine" => MachineFacts {
+            has_node: !status["nodeRef"].is_null(),
+            address: address(status),
+            endpoint: endpoint(objects),
+        },
+        _ => MachineFacts::default(),
+    };
+    Branch {
+        ready,
+        machine,
+        is_unread: object.data[UNREAD] == true,
+        vm_status: status["vmstatus"].as_str().unwrap_or_default(),
+        ..Branch::new(kind, &object.metadata, views(object))
+    }
+}
+
+/// Returns the branches that replace a MachineSet: its Machines, and the MachineSet itself if it can't be deleted.
+fn without_machine_set(set: Branch<'_>) -> impl Iterator<Item = Branch<'_>> {
+    let mut set = set;
+    let machines = std::mem::take(&mut set.children);
+    machines.into_iter().chain(Some(set).filter(|set| set.held_by.is_some()))
+}
+
+/// Returns the container network of a TanzuKubernetesCluster, if it can't be applied. Returns nothing for other kinds.
+fn failed_networks(object: &DynamicObject) -> Vec<Branch<'_>> {
+    let all = object.data["status"]["addons"].as_array().map_or(&[][..], Vec::as_slice);
+    let networks = all.iter().filter(|add_on| add_on["type"] == "CNI");
+    networks.filter_map(failed_add_on).collect()
+}
+
+fn failed_add_on(add_on: &Value) -> Option<Branch<'_>> {
+    let name = add_on["name"].as_str()?;
+    let mut conditions = add_on["conditions"].as_array()?.iter();
+    let failed = conditions.find(|found| found["status"] == "False" && found["severity"] == WARNING)?;
+    let cause = Cause {
+        object: format!("{ADD_ON} {name}"),
+        reason: text(failed, "reason"),
+        message: text(failed, "message"),
+        severity: Severity::Warning,
+    };
+    Some(Branch { kind: ADD_ON, name, cause: Some(cause), ..Branch::default() })
+}
+
+/// Returns a Machine's internal address, or its first address if none is internal. Returns `None` if the Machine
+/// doesn't have an address.
+fn address(status: &Value) -> Option<&str> {
+    let addresses = status["addresses"].as_array().map_or(&[][..], Vec::as_slice);
+    let internal = addresses.iter().find(|address| address["type"] == "InternalIP").or(addresses.first());
+    internal.and_then(|address| address["address"].as_str())
+}
+
+/// Returns the URL of the cluster's API server, unless it has responded already.
+fn endpoint(objects: &Objects) -> Option<String> {
+    let cluster = &objects.get("Cluster")?.first()?.data;
+    if cluster["status"]["initialization"]["controlPlaneInitialized"] == true {
+        return None;
+    }
+    let endpoint = &cluster["spec"]["controlPlaneEndpoint"];
+    let host = endpoint["host"].as_str().filter(|host| !host.is_empty())?;
+    Some(kit::guest::server(host, endpoint["port"].as_u64()?.try_into().ok()?))
 }
 
 fn owned(child: &DynamicObject, kind: &str, parent: &DynamicObject) -> bool {
@@ -117,60 +222,4 @@ fn last_task(object: &DynamicObject, power: &str) -> (String, String, Option<Str
         return (format!("power to {power}"), String::new(), time(powered));
     }
     ("clone".to_owned(), String::new(), time(made))
-}
-
-/// Condition types that are False on healthy objects.
-const ABOUT_CHANGE: [&str; 8] = [
-    "Paused",
-    "Deleting",
-    "RollingOut",
-    "Remediating",
-    "ScalingUp",
-    "ScalingDown",
-    "Updating",
-    "UpdatesAvailable",
-];
-
-/// Returns true if a False condition may explain why its object isn't ready.
-fn explains(found: &Value) -> bool {
-    let is = |field: &str, words: &[&str]| words.iter().any(|word| found[field] == **word);
-    !is("type", &ABOUT_CHANGE) && !is("reason", &tkc::LIMITS)
-}
-
-/// The readiness that follows from an object's conditions.
-struct Readiness<'a> {
-    ready: String,
-    /// The condition that contains the reason.
-    found: Option<&'a Value>,
-    since: Option<String>,
-}
-
-fn readiness(object: &DynamicObject) -> Readiness<'_> {
-    let summary = condition(object, "Ready").or_else(|| condition(object, "Available"));
-    let bad = || conditions(object).iter().find(|found| found["status"] == "False" && explains(found));
-    let found = match summary {
-        // A specific condition gives the reason if the summary doesn't.
-        Some(summary) if summary["status"] != "True" && text(summary, "message").is_empty() => {
-            bad().or(Some(summary))
-        }
-        Some(summary) => Some(summary),
-        None => bad(),
-    };
-    let status = summary.or(found).map(|condition| text(condition, "status"));
-    let ready = status.or_else(|| ready_without_conditions(object)).unwrap_or_else(|| "Unknown".to_owned());
-    let created = object.creation_timestamp().map(|time| time.0.to_string());
-    let since = found.map(|condition| text(condition, "lastTransitionTime")).filter(|time| !time.is_empty());
-    Readiness { ready, found, since: since.or(created) }
-}
-
-/// Returns the readiness (`True` or `False`) of an object whose kind doesn't have conditions, according to other status
-/// fields. Returns `None` for all other kinds.
-fn ready_without_conditions(object: &DynamicObject) -> Option<String> {
-    let kind = object.types.as_ref().map(|types| types.kind.as_str())?;
-    let ready = match kind {
-        "VirtualMachineService" => object.data["status"]["loadBalancer"]["ingress"].is_array(),
-        "VirtualMachineSetResourcePolicy" => object.data["status"].is_object(),
-        _ => return None,
-    };
-    Some(if ready { "True" } else { "False" }.to_owned())
 }

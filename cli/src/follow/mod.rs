@@ -13,8 +13,8 @@ use kube::Client;
 use self::cluster_report::ClusterReport;
 use self::lost::Silence;
 use self::view::View;
-use crate::describe::tree::Objects;
-use crate::describe::{self, Blocking, Root, cause, gather, pause, tree};
+use crate::describe::tree::{Objects, Tree};
+use crate::describe::{Blocking, Root, gather, pause, tree};
 
 /// The interval between two reads of the objects.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(700);
@@ -65,13 +65,13 @@ pub async fn follow_clusters(
 }
 
 /// Updates a report from the objects, and returns the cluster's tree, or `None` if the cluster isn't among the objects.
-fn observe(report: &mut ClusterReport, objects: &Objects, seconds: f64) -> Option<describe::TreeNode> {
+fn observe(report: &mut ClusterReport, objects: &Objects, seconds: f64) -> Option<Tree> {
     report.update(objects, seconds);
-    let tree = tree::tree(report.root, objects);
+    let tree = tree::tree(report.root, &report.namespace, objects);
     let running = report.is_running();
     let paused = pause::of_objects(objects)
         .map(|message| Blocking::pause(report.root, &report.namespace, &report.name, message));
-    let blocking = paused.or_else(|| tree.as_ref().and_then(|tree| cause::blocking(&report.namespace, tree)));
+    let blocking = paused.or_else(|| tree.as_ref()?.blocking.clone());
     report.blocking = blocking.filter(|_| !running);
     tree
 }

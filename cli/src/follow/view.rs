@@ -10,8 +10,9 @@ use jiff::Timestamp;
 
 use super::cluster_report::ClusterReport;
 use super::progress::Count;
+use crate::describe::tree::Tree;
 use crate::describe::words::cut;
-use crate::describe::{Blocking, TreeNode, cause, print};
+use crate::describe::{Blocking, print};
 use crate::output::say;
 
 /// The time after which a plain line mentions a blocking cause.
@@ -51,7 +52,7 @@ impl View {
     }
 
     /// Shows the current state. `trees` are the trees of clusters that don't run yet, with their namespaces.
-    pub fn show(&mut self, reports: &[ClusterReport], trees: &[(String, TreeNode)], elapsed: Duration) {
+    pub fn show(&mut self, reports: &[ClusterReport], trees: &[(String, Tree)], elapsed: Duration) {
         match self {
             Self::Live { drawn } => {
                 let (height, width) = console::Term::stderr().size();
@@ -106,7 +107,7 @@ fn say(shown: &mut Shown, key: &str, report: &ClusterReport, elapsed: Duration) 
 /// Returns the lines to draw: fewer than `height`, and each at most `width` columns wide.
 fn lines(
     reports: &[ClusterReport],
-    trees: &[(String, TreeNode)],
+    trees: &[(String, Tree)],
     elapsed: Duration,
     height: usize,
     width: usize,
@@ -115,11 +116,11 @@ fn lines(
     for report in reports.iter().filter(|report| report.is_running()) {
         let _ = writeln!(text, "{}/{}: Running after {:.1} s", report.namespace, report.name, report.seconds);
     }
-    for (namespace, tree) in trees {
-        if let Some(blocking) = cause::blocking(namespace, tree) {
-            let _ = writeln!(text, "{namespace}/{} is waiting for {}", tree.name, print::cause(&blocking));
+    for (namespace, Tree { root, blocking }) in trees {
+        if let Some(blocking) = blocking {
+            let _ = writeln!(text, "{namespace}/{} is waiting for {}", root.name, print::cause(blocking));
         }
-        text += &print::table(tree, Timestamp::now(), Some(width));
+        text += &print::table(root, Timestamp::now(), Some(width));
     }
     let mut lines: Vec<_> = text.lines().map(|line| cut(line, width)).collect();
     let room = height.saturating_sub(2).max(1);
@@ -158,11 +159,8 @@ fn stroke(drawn: &[usize], lines: &[String], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::conditions::cause::Cause;
-    use api::conditions::severity::Severity;
-
     use super::*;
-    use crate::describe::node::Suspicion;
+    use crate::describe::TreeNode;
 
     #[test]
     fn a_drawing_covers_the_last_one_and_its_broken_lines() {
@@ -175,15 +173,9 @@ mod tests {
         let child =
             |name: &str| TreeNode { kind: "Machine".into(), name: name.into(), ..TreeNode::default() };
         let children = ["a", "b", "c", "d", "e"].map(child).to_vec();
-        let cause = Cause {
-            object: "Cluster c".into(),
-            reason: String::new(),
-            message: String::new(),
-            severity: Severity::Waiting,
-        };
-        let suspicion = Some(Suspicion { cause, own: false });
-        let tree =
-            TreeNode { kind: "Cluster".into(), name: "c".into(), suspicion, children, ..TreeNode::default() };
+        let root = TreeNode { kind: "Cluster".into(), name: "c".into(), children, ..TreeNode::default() };
+        let (object, reason, message) = ("Cluster ns/c".into(), String::new(), String::new());
+        let tree = Tree { root, blocking: Some(Blocking { object, reason, message }) };
         let drawn = lines(&[], &[("ns".to_owned(), tree)], Duration::from_secs(5), 6, 30);
         assert_eq!(drawn.len(), 5);
         assert_eq!(drawn[3..], ["… 5 more lines".to_owned(), "5 s".to_owned()]);

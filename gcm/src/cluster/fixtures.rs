@@ -312,8 +312,12 @@ impl ClusterFixture {
         };
         let name = format!("{parent}-{number}");
         let mut labels = json!({"cluster.x-k8s.io/cluster-name": cluster});
-        if group == 0 {
-            labels["cluster.x-k8s.io/control-plane"] = json!("");
+        match group {
+            0 => labels["cluster.x-k8s.io/control-plane"] = json!(""),
+            pool => {
+                labels["cluster.x-k8s.io/deployment-name"] =
+                    json!(self.plan.deployments[pool - 1].name_any());
+            }
         }
         let mut status = json!({"conditions": machine_conditions(state)});
         if state.node.is_some() {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::{ERROR, FALSE, INFO, WARNING};
+use super::super::{ERROR, FALSE, INFO, WARNING, capi};
 use super::*;
 
 /// One list of reasons: its name, the reasons, and the function that returns their severity.

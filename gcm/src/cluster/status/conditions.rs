@@ -90,7 +90,6 @@ fn unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> Conditi
 fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     let initialization =
         facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
-    let machines = || blocking::of_nodes(facts, nodes.iter().filter(|node| node.is_control_plane()));
     if initialization.is_none_or(|done| done.infrastructure_provisioned != Some(true)) {
         return unmet(
             words::CONTROL_PLANE_READY,
@@ -99,7 +98,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
             blocking::of_infrastructure(facts),
         );
     }
-    let cause = machines().or_else(|| blocking::of_control_plane(facts));
+    let cause = blocking::of_control_plane(facts, nodes);
     if !facts.is_initialized() {
         return unmet(
             words::CONTROL_PLANE_READY,
@@ -147,7 +146,7 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
         return Condition::is_true(words::NODE_POOLS_READY).into();
     }
     let workers = || nodes.iter().filter(|node| !node.is_control_plane());
-    let cause = blocking::of_nodes(facts, workers()).or_else(|| blocking::of_pools(facts));
+    let cause = blocking::of_pools(facts, nodes);
     let failed =
         workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
     let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
