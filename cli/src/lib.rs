@@ -41,6 +41,7 @@ pub mod background;
 pub mod bootstrap;
 mod bootstrap_state;
 pub mod bundle;
+pub mod cluster_view;
 mod clusters;
 mod completion;
 pub mod connection;

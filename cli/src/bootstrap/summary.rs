@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use api::capi::Machine;
-use api::gcm::TanzuKubernetesCluster;
 use api::names::label;
 use api::vmop::VirtualMachine;
 use jiff::{Timestamp, Unit};
@@ -17,6 +16,7 @@ use crate::args::Output;
 use crate::bootstrap_state::folder::Folder;
 use crate::bootstrap_state::record::Record;
 use crate::bootstrap_state::trouble;
+use crate::cluster_view::{ClusterView, TKC};
 use crate::describe::words::age;
 use crate::output::{align, say, write_json, write_out};
 
@@ -71,10 +71,9 @@ pub async fn vms(client: &Client) -> Result<Vec<(String, String)>> {
 }
 
 async fn known(client: &Client) -> Result<Vec<Known>> {
-    let clusters = Api::<TanzuKubernetesCluster>::all(client.clone()).list(&ListParams::default()).await;
+    let clusters = ClusterView::read_all(client, None).await?;
     let machines = Api::<Machine>::all(client.clone()).list(&ListParams::default()).await;
-    let (clusters, machines) =
-        (clusters.context("cannot list clusters")?, machines.context("cannot list Machines")?);
+    let machines = machines.context("cannot list Machines")?;
     let mut ends: BTreeMap<(String, String), String> = BTreeMap::new();
     for machine in &machines.items {
         let end = machine.status.as_ref().and_then(|status| status.certificates_expiry_date.clone());
@@ -86,14 +85,10 @@ async fn known(client: &Client) -> Result<Vec<Known>> {
             ends.insert(key, end);
         }
     }
-    let known = clusters.items.into_iter().map(|cluster| {
-        let key = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-        Known {
-            phase: cluster.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default(),
-            certificates_until: ends.remove(&key),
-            namespace: key.0,
-            name: key.1,
-        }
+    let known = clusters.into_iter().filter(|cluster| cluster.kind == TKC).map(|cluster| {
+        let ClusterView { namespace, name, phase, .. } = cluster;
+        let certificates_until = ends.remove(&(namespace.clone(), name.clone()));
+        Known { namespace, name, phase, certificates_until }
     });
     Ok(known.collect())
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::progress::{self, Count, Milestone};
+use super::progress::{self, Milestone};
+use crate::cluster_view::{ClusterView, Count};
 use crate::describe::next::next;
 use crate::describe::tree::Objects;
 use crate::describe::{Blocking, Root, print};
@@ -15,6 +16,8 @@ use crate::describe::{Blocking, Root, print};
 const SIGHTINGS: u32 = 2;
 
 const REFUSED: &str = "Refused";
+/// The phase of a cluster that runs, whatever its kind calls it.
+const RUNNING: &str = "running";
 
 /// The progress of one cluster.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -60,7 +63,7 @@ impl ClusterReport {
 
     /// Excludes the milestones that the cluster had reached before the change.
     pub fn skip_reached(&mut self, objects: &Objects) {
-        self.reached_before = progress::reached(objects);
+        self.reached_before = progress::reached(objects, &ClusterView::of_objects(objects));
     }
 
     /// Returns true if the cluster hadn't reached any milestone before the change.
@@ -71,16 +74,17 @@ impl ClusterReport {
     /// Updates the report from the objects, `seconds` after the change.
     pub fn update(&mut self, objects: &Objects, seconds: f64) {
         self.seconds = (seconds * 10.0).round() / 10.0;
-        for name in progress::reached(objects) {
+        let cluster = ClusterView::of_objects(objects);
+        for name in progress::reached(objects, &cluster) {
             let known = self.milestones.iter().any(|milestone| milestone.name == name);
             if !known && !self.reached_before.contains(&name) {
                 self.milestones.push(Milestone { name, seconds: self.seconds });
             }
         }
-        self.phase = progress::phase(objects);
-        self.control_plane = progress::control_plane(objects);
-        self.workers = progress::workers(objects);
-        self.sightings = if progress::is_settled(objects) { self.sightings + 1 } else { 0 };
+        self.sightings = if progress::is_settled(objects, &cluster) { self.sightings + 1 } else { 0 };
+        self.phase = if cluster.runs { RUNNING.to_owned() } else { cluster.phase };
+        self.control_plane = cluster.control_plane;
+        self.workers = cluster.workers;
     }
 
     /// Returns true until the cluster runs or is refused.

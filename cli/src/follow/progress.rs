@@ -1,29 +1,13 @@
-//! Computes a cluster's milestones and node counts from its objects. This module doesn't perform I/O.
-
-use std::fmt;
+//! Computes a cluster's milestones from its objects. This module doesn't perform I/O.
 
 use api::conditions::capi;
 use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cluster_view::ClusterView;
 use crate::describe::object::condition;
 use crate::describe::tree::{Objects, UNREAD};
-
-/// Ready and desired nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Count {
-    /// The number of ready nodes.
-    pub ready: i64,
-    /// The desired number of nodes.
-    pub wanted: i64,
-}
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.ready, self.wanted)
-    }
-}
 
 /// A milestone in a cluster's creation, with the time when it was reached.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -37,10 +21,8 @@ pub struct Milestone {
 const PROVISIONED: &str = "Provisioned";
 /// The condition type that is False for a Machine that differs from its owner's spec.
 const UP_TO_DATE: &str = "UpToDate";
-/// The condition type that is True for an available Cluster.
-const AVAILABLE: &str = "Available";
-
 type IsReached = fn(&Objects) -> bool;
+type IsShown = fn(&ClusterView) -> bool;
 
 /// The milestones before the add-ons, in order, each with a predicate.
 const MILESTONES: &[(&str, IsReached)] = &[
@@ -56,18 +38,19 @@ const MILESTONES: &[(&str, IsReached)] = &[
 ];
 
 /// The milestones after the add-ons.
-const LAST_MILESTONES: &[(&str, IsReached)] = &[
-    ("control plane ready", |all| full(control_plane(all))),
-    ("workers ready", |all| full(workers(all))),
-    ("Running", |all| phase(all) == "running"),
+const LAST_MILESTONES: &[(&str, IsShown)] = &[
+    ("control plane ready", |cluster| cluster.control_plane.is_full()),
+    ("workers ready", |cluster| cluster.workers.is_full()),
+    ("Running", |cluster| cluster.runs),
 ];
 
-/// Returns the names of the milestones that `objects` show, in order. Each provisioned add-on is a milestone.
-pub fn reached(objects: &Objects) -> Vec<String> {
-    let of = |all: &'static [(&'static str, IsReached)]| {
-        all.iter().filter(|(_, is_reached)| is_reached(objects)).map(|(name, _)| (*name).to_owned())
-    };
-    of(MILESTONES).chain(addons(objects)).chain(of(LAST_MILESTONES)).collect()
+/// Returns the names of the milestones that `objects` show, in order. Each provisioned add-on is a milestone. `cluster` is
+/// the view of the cluster among the objects.
+pub fn reached(objects: &Objects, cluster: &ClusterView) -> Vec<String> {
+    let first = MILESTONES.iter().filter(|(_, is_reached)| is_reached(objects)).map(|(name, _)| *name);
+    let last = LAST_MILESTONES.iter().filter(|(_, is_shown)| is_shown(cluster)).map(|(name, _)| *name);
+    let (first, last) = (first.map(str::to_owned), last.map(str::to_owned));
+    first.chain(addons(objects)).chain(last).collect()
 }
 
 /// Returns the milestones for provisioned add-ons.
@@ -89,7 +72,7 @@ fn addons(objects: &Objects) -> impl Iterator<Item = String> {
 ///
 /// The phase isn't sufficient: for a moment after a change, the status describes the new spec while the nodes are still
 /// the old ones. The Machines and their owners show which nodes are old, as far as the user is allowed to read them.
-pub fn is_settled(objects: &Objects) -> bool {
+pub fn is_settled(objects: &Objects, cluster: &ClusterView) -> bool {
     let is_current = |object: &DynamicObject| {
         object.data["status"]["observedGeneration"].as_i64() >= object.metadata.generation
     };
@@ -104,24 +87,12 @@ pub fn is_settled(objects: &Objects) -> bool {
         machine.metadata.deletion_timestamp.is_none() && !is_old
     };
     let readable = |object: &&DynamicObject| object.data[UNREAD] != true;
-    phase(objects) == "running"
+    cluster.runs
         && list(objects, "TanzuKubernetesCluster").iter().all(is_current)
         && plain(objects).is_none_or(|cluster| is_current(cluster) && is_reconciled(cluster))
         && list(objects, "KubeadmControlPlane").iter().filter(readable).all(is_complete)
         && list(objects, "MachineDeployment").iter().all(is_complete)
         && list(objects, "Machine").iter().all(stays)
-}
-
-/// Returns the cluster's phase in lower case, or an empty string before its first status. A Cluster without a
-/// TanzuKubernetesCluster is `running` if it is available and isn't being deleted.
-pub fn phase(objects: &Objects) -> String {
-    if let Some(cluster) = plain(objects) {
-        let is_available = holds(cluster, AVAILABLE) && cluster.metadata.deletion_timestamp.is_none();
-        let phase = cluster.data["status"]["phase"].as_str().unwrap_or_default();
-        return if is_available { "running".to_owned() } else { phase.to_lowercase() };
-    }
-    let cluster = list(objects, "TanzuKubernetesCluster").first();
-    cluster.and_then(|cluster| cluster.data["status"]["phase"].as_str()).unwrap_or_default().to_lowercase()
 }
 
 /// Returns the Cluster if it doesn't have a TanzuKubernetesCluster.
@@ -136,40 +107,6 @@ fn is_reconciled(cluster: &DynamicObject) -> bool {
 
 fn holds(object: &DynamicObject, type_: &str) -> bool {
     condition(object, type_).is_some_and(|found| found["status"] == "True")
-}
-
-/// Counts ready and desired control plane nodes. Uses the Cluster's counts if the user isn't allowed to read the
-/// KubeadmControlPlane.
-pub fn control_plane(objects: &Objects) -> Count {
-    let owners = list(objects, "KubeadmControlPlane");
-    if owners.iter().any(|owner| owner.data[UNREAD] == true) {
-        let clusters = list(objects, "Cluster");
-        return clusters.first().map(|cluster| counts_of_cluster(cluster).0).unwrap_or_default();
-    }
-    count(owners)
-}
-
-/// Returns the control plane and worker node counts in a Cluster's status.
-pub fn counts_of_cluster(cluster: &DynamicObject) -> (Count, Count) {
-    let count = |part: &str| {
-        let of = |field: &str| cluster.data["status"][part][field].as_i64().unwrap_or_default();
-        Count { ready: of("readyReplicas"), wanted: of("desiredReplicas") }
-    };
-    (count("controlPlane"), count("workers"))
-}
-
-/// Counts ready and desired worker nodes in all pools.
-pub fn workers(objects: &Objects) -> Count {
-    count(list(objects, "MachineDeployment"))
-}
-
-fn count(objects: &[DynamicObject]) -> Count {
-    let sum = |at: fn(&Value) -> &Value| objects.iter().filter_map(|object| at(&object.data).as_i64()).sum();
-    Count { ready: sum(|o| &o["status"]["readyReplicas"]), wanted: sum(|o| &o["spec"]["replicas"]) }
-}
-
-fn full(count: Count) -> bool {
-    count.ready >= count.wanted && count.wanted > 0
 }
 
 fn list<'a>(objects: &'a Objects, kind: &str) -> &'a [DynamicObject] {
@@ -213,9 +150,14 @@ mod tests {
         objects
     }
 
+    fn is_settled(objects: &Objects) -> bool {
+        super::is_settled(objects, &ClusterView::of_objects(objects))
+    }
+
     #[test]
     fn milestones_are_those_that_the_objects_show() {
-        let reached = reached(&cluster(1, 1));
+        let objects = cluster(1, 1);
+        let reached = reached(&objects, &ClusterView::of_objects(&objects));
         assert_eq!(
             reached,
             [
@@ -226,7 +168,6 @@ mod tests {
                 "Running"
             ]
         );
-        assert_eq!(control_plane(&cluster(3, 3)), Count { ready: 3, wanted: 3 });
     }
 
     #[test]
@@ -276,14 +217,5 @@ mod tests {
         assert!(!settled("False", "True", 2));
         assert!(!settled("True", "False", 2), "its class does not exist");
         assert!(!settled("True", "True", 3), "the change is not observed yet");
-    }
-
-    #[test]
-    fn a_user_who_may_not_read_the_control_plane_sees_its_counts() {
-        let mut objects = cluster(1, 1);
-        objects.get_mut("KubeadmControlPlane").unwrap()[0].data = json!({ UNREAD: true });
-        let counts = json!({"controlPlane": {"readyReplicas": 1, "desiredReplicas": 3}});
-        objects.insert("Cluster", vec![object("Cluster", json!({}), counts)]);
-        assert_eq!(control_plane(&objects).to_string(), "1/3");
     }
 }

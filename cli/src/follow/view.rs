@@ -9,7 +9,7 @@ use bounds::printable;
 use jiff::Timestamp;
 
 use super::cluster_report::ClusterReport;
-use super::progress::Count;
+use crate::cluster_view::Count;
 use crate::describe::tree::Tree;
 use crate::describe::words::cut;
 use crate::describe::{Blocking, print};
