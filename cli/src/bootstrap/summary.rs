@@ -45,11 +45,11 @@ struct Known {
 }
 
 impl Known {
-    /// Returns the number of days until the first certificate expires, rounded toward zero. It is negative from one day
-    /// after the expiry on. Returns `None` if the expiry isn't known.
+    /// Returns the number of whole days until the first certificate expires. It is negative after the expiry. Returns `None`
+    /// if the expiry isn't known.
     fn days(&self, now: Timestamp) -> Option<i64> {
         let until = self.certificates_until.as_ref()?.parse::<Timestamp>().ok()?;
-        Some((until.duration_since(now).as_hours()) / 24)
+        Some(until.duration_since(now).as_secs().div_euclid(24 * 60 * 60))
     }
 }
 
@@ -110,9 +110,12 @@ fn warning(cluster: &Known, now: Timestamp) -> Option<String> {
         days if days < 0 => Some(format!(
             "the certificates of {named} have ended, so its API server refuses all clients. Its control plane cannot be repaired from here: renew them on its nodes with kubeadm certs renew all"
         )),
-        days if days < RENEWED_BEFORE => Some(format!(
-            "the certificates of {named} end in {days} days, so its control plane nodes are replaced now, one after the other"
-        )),
+        days if days < RENEWED_BEFORE => {
+            let time = if days == 0 { "less than a day".to_owned() } else { format!("{days} days") };
+            Some(format!(
+                "the certificates of {named} end in {time}, so its control plane nodes are replaced now, one after the other"
+            ))
+        }
         _ => None,
     }
 }
@@ -245,6 +248,10 @@ mod tests {
         assert!(soon.contains("edge/edge end in 61 days, so its control plane nodes are replaced"), "{soon}");
         let late = warning(&cluster("2026-11-01T00:00:00Z"), now()).unwrap();
         assert!(late.contains("have ended"), "{late}");
+        let just = warning(&cluster("2026-11-26T23:00:00Z"), now()).unwrap();
+        assert!(just.contains("have ended"), "an hour ago: {just}");
+        let today = warning(&cluster("2026-11-27T23:00:00Z"), now()).unwrap();
+        assert!(today.contains("end in less than a day,"), "{today}");
     }
 
     #[test]
