@@ -177,8 +177,15 @@ pub fn list_errors(files: &[ManifestFile], wanted: impl Fn(&Finding) -> bool) ->
 pub fn list_refused(files: &[ManifestFile], refusal: &str) -> String {
     list_errors(files, |finding| {
         let key = finding.field.rsplit(['.', ']']).next().unwrap_or_default();
-        !key.is_empty() && refusal.contains(key)
+        has_word(refusal, key)
     })
+}
+
+/// Returns true if the text contains the word, and not only as a part of a longer word.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || ['-', '_'].contains(&character);
+    let ends = |at: usize| !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part);
+    !word.is_empty() && text.match_indices(word).any(|(at, _)| ends(at))
 }
 
 /// Checks files and prints the findings. `-` is standard input.

@@ -326,3 +326,12 @@ fn sizes_that_no_vsphere_takes_are_found_in_classes() {
     assert!(found.contains("Use 952Mi or 956Mi"), "{found}");
     assert!(!findings(&class("952Mi")).contains("error"));
 }
+
+#[test]
+fn a_refusal_names_a_field_by_its_whole_name() {
+    let refusal = r#"spec.topology.nodePools[0].vmClass: Invalid value: "large": namespace dev has no class"#;
+    assert!(has_word(refusal, "vmClass"));
+    assert!(has_word(refusal, "namespace"));
+    assert!(!has_word(refusal, "name"), "namespace is another field");
+    assert!(!has_word(refusal, "class-a") && !has_word(refusal, ""));
+}
