@@ -201,7 +201,8 @@ fn memory_limit(container: &Container) -> Option<Quantity> {
 /// Returns the tag of an image such as `registry.example.com/gcm:v1`, without the digest. Returns `None` if there isn't
 /// a tag.
 fn tag(image: &str) -> Option<&str> {
-    let (_, name) = image.split('@').next()?.rsplit_once('/')?;
+    // A colon before the last slash belongs to the registry's port.
+    let name = image.split('@').next()?.rsplit('/').next()?;
     name.split_once(':').map(|(_, tag)| tag)
 }
 
@@ -283,6 +284,8 @@ mod tests {
     fn tags_are_read_from_images() {
         assert_eq!(tag("localhost:5000/layercake/gcm:v0.1.0-2"), Some("v0.1.0-2"));
         assert_eq!(tag("localhost:5000/layercake/gcm@sha256:00"), None);
+        assert_eq!(tag("gcm:v0.1.0"), Some("v0.1.0"));
+        assert_eq!(tag("localhost:5000/layercake/gcm"), None);
         assert_eq!(tag("gcm"), None);
     }
 }
