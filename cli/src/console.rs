@@ -1,7 +1,7 @@
 //! `console`: shows a node's serial console.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,29 +47,37 @@ async fn print(target: &Target, args: &Console, kubeconfig: Option<PathBuf>) -> 
         );
     };
     let mut console = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    print_rest(&mut console, &path)?;
-    if !*follow {
+    if !print_rest(&mut console, &path)? || !*follow {
         return Ok(());
     }
     let mut interrupts = Interrupts::listening()?;
     loop {
         tokio::select! {
             () = interrupts.next() => return Ok(()),
-            () = tokio::time::sleep(POLL_INTERVAL) => print_rest(&mut console, &path)?,
+            () = tokio::time::sleep(POLL_INTERVAL) => {
+                if !print_rest(&mut console, &path)? {
+                    return Ok(());
+                }
+            }
         }
     }
 }
 
-/// Prints the new output unfiltered, because a console writes control sequences for a terminal.
-fn print_rest(console: &mut File, path: &Path) -> Result<()> {
+/// Prints the new output unfiltered, because a console writes control sequences for a terminal. Returns false if the
+/// reader has closed the pipe.
+fn print_rest(console: &mut File, path: &Path) -> Result<bool> {
     let mut added = Vec::new();
     console.read_to_end(&mut added).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut out = std::io::stdout().lock();
-    // A closed pipe, such as `head` leaves behind, isn't an error.
-    if out.write_all(&added).and_then(|()| out.flush()).is_err() {
-        std::process::exit(0);
+    write(&mut std::io::stdout().lock(), &added)
+}
+
+fn write(out: &mut impl Write, added: &[u8]) -> Result<bool> {
+    match out.write_all(added).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        // A closed pipe, such as `head` leaves behind, isn't an error.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to standard output"),
     }
-    Ok(())
 }
 
 /// Returns true if a stack on this host has console logs, and the cluster of `kubeconfig` may belong to that stack.
@@ -88,4 +96,31 @@ fn stack_folders(kubeconfig: Option<PathBuf>) -> Vec<PathBuf> {
     };
     let beside = files.iter().filter_map(|file| Some(file.canonicalize().ok()?.parent()?.to_owned()));
     beside.chain(background::folder()).chain(simulate::folder()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    struct Broken(ErrorKind);
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_closed_pipe_ends_the_output_and_a_full_disk_is_an_error() {
+        assert!(write(&mut Vec::new(), b"x").unwrap());
+        assert!(!write(&mut Broken(ErrorKind::BrokenPipe), b"x").unwrap());
+        let error = write(&mut Broken(ErrorKind::StorageFull), b"x").unwrap_err();
+        assert_eq!(error.to_string(), "cannot write to standard output");
+    }
 }
