@@ -11,11 +11,11 @@ use kube::Api;
 use sim::qemu::{console_log, has_consoles};
 
 use crate::args::Console;
-use crate::background;
 use crate::exit::ExitStatus;
 use crate::interrupts::Interrupts;
-use crate::site::simulate;
+use crate::local::simulate;
 use crate::target::Target;
+use crate::up::detached;
 
 /// The interval between two reads of a followed console.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -95,7 +95,7 @@ fn stack_folders(kubeconfig: Option<PathBuf>) -> Vec<PathBuf> {
             .unwrap_or_default(),
     };
     let beside = files.iter().filter_map(|file| Some(file.canonicalize().ok()?.parent()?.to_owned()));
-    beside.chain(background::folder()).chain(simulate::folder()).collect()
+    beside.chain(detached::folder()).chain(simulate::folder()).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! | [`args`] | the command line definition, from which `docs/cli.md` is generated |
 //! | [`exit`] | exit statuses for all commands |
 //! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
-//! | [`stack`], [`session`], [`background`] | stack processes, client access to a stack, a stack that outlives its command |
+//! | [`local`] | management clusters and simulated sites on this machine, for `up`, `bootstrap` and `site simulate` |
+//! | [`session`] | client access to a stack of `up` |
 //! | [`target`], [`connection`], [`warnings`] | the cluster and namespace that a command acts on, its client, the API server's warnings |
 //! | `clusters` | `apply`, `scale`, `upgrade`, `delete`, `list` and `render`: clusters on any management cluster |
 //! | [`follow`] | cluster progress for `up` and the commands that change clusters |
@@ -37,7 +38,6 @@
 
 pub mod apply;
 pub mod args;
-pub mod background;
 pub mod bootstrap;
 mod bootstrap_state;
 pub mod bundle;
@@ -58,6 +58,7 @@ pub mod init;
 mod interrupts;
 mod kubeconfig;
 pub mod lint;
+pub mod local;
 pub mod manifest;
 mod new_cluster;
 mod node_image;
@@ -65,7 +66,6 @@ mod output;
 mod reach;
 pub mod session;
 pub mod site;
-pub mod stack;
 pub mod state;
 pub mod target;
 pub mod up;
@@ -139,7 +139,7 @@ fn run_command(cli: Cli) -> ExitCode {
     let status = runtime.block_on(async {
         match cli.command {
             CliCommand::Up(args) => up::run(args).await,
-            CliCommand::Down => status_of(background::stop().await),
+            CliCommand::Down => status_of(up::detached::stop().await),
             CliCommand::Describe { object } => {
                 describe_object(object).await.unwrap_or_else(|error| failed(&error))
             }
@@ -147,10 +147,12 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Doctor(args) => Box::pin(doctor::run(args)).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
-            CliCommand::Site { command: SiteCommand::Simulate(args) } => site::simulate::simulate(args).await,
-            CliCommand::Site { command: SiteCommand::Stop } => status_of(site::simulate::stop().await),
+            CliCommand::Site { command: SiteCommand::Simulate(args) } => {
+                local::simulate::simulate(args).await
+            }
+            CliCommand::Site { command: SiteCommand::Stop } => status_of(local::simulate::stop().await),
             CliCommand::Site { command: SiteCommand::Serve(args) } => {
-                status_of(site::simulate::serve(args).await)
+                status_of(local::simulate::serve(args).await)
             }
             CliCommand::Bootstrap { command } => Box::pin(bootstrap::run(command)).await,
             CliCommand::Init(args) => init::run(*args).await,

@@ -58,9 +58,7 @@ impl Session {
 
     /// Returns a client for the simulated vCenter's control API.
     pub fn control(&self) -> Result<ControlApi> {
-        let token =
-            self.vcenter.control_token().context("cannot read the token of the simulator's control API")?;
-        Ok(ControlApi::new(&self.vcenter.control, &token))
+        control(&self.vcenter)
     }
 
     /// Returns the resource pool and the folder for VMs in namespaces.
@@ -110,6 +108,15 @@ impl Session {
         owner_only(&path, &kubeconfig.0)?;
         Ok(Some(path))
     }
+}
+
+/// Returns a client for a simulated vCenter's control API.
+///
+/// # Errors
+/// Returns an error if the token can't be read.
+pub fn control(vcenter: &VcenterEndpoint) -> Result<ControlApi> {
+    let token = vcenter.control_token().context("cannot read the token of the simulator's control API")?;
+    Ok(ControlApi::new(&vcenter.control, &token))
 }
 
 impl OperatorFlags {

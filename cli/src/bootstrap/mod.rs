@@ -14,7 +14,6 @@ use anyhow::Result;
 use futures::FutureExt as _;
 
 pub use remove::delete_if_empty;
-pub use serve::arguments;
 pub use start::{Opened, open};
 
 use crate::args::BootstrapCommand;

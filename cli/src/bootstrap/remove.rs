@@ -1,11 +1,10 @@
 //! Deletes bootstrap clusters.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use kube::Client;
-use plane::{Guard, Plane};
+use plane::{Plane, Stack};
 use vmop::leftovers::{Leftovers, destroy_templates};
 
 use super::summary;
@@ -15,8 +14,8 @@ use crate::connection::client;
 use crate::exit::ExitStatus;
 use crate::init::given::operator_flags;
 use crate::kubeconfig;
+use crate::local::guarded::{Guarded, Needs};
 use crate::output::say;
-use crate::stack::{clean_up, ensure_programs};
 
 /// The maximum number of VMs that an error names.
 const MAX_NAMES: usize = 5;
@@ -101,22 +100,22 @@ async fn with_objects<T>(folder: &Folder, work: impl AsyncFnOnce(&Client) -> Res
     if !folder.path().join("etcd").exists() {
         return Ok(None);
     }
-    let exe = std::env::current_exe().context("cannot find the path of this program")?;
-    let tools = ensure_programs(BTreeMap::new(), Vec::new()).await?;
-    let stack = Arc::new(plane::Stack::kept(folder.path())?);
-    let guard = Guard::start(&exe, &stack)?;
-    let options = plane::Options { stack, tools, definitions: Vec::new(), guest_proxy: None };
-    let found = match Plane::bare(options).await {
-        Ok(plane) => {
-            let found = work(&plane.client()).await;
-            plane.stop().await;
-            found
-        }
-        Err(error) => Err(error).context(
+    let needs = Needs::of_this_program(Vec::new())?;
+    let open = || Ok(Stack::kept(folder.path())?);
+    let start = async |stack: &Arc<Stack>, tools| {
+        let options =
+            plane::Options { stack: stack.clone(), tools, definitions: Vec::new(), guest_proxy: None };
+        Plane::bare(options).await.context(
             "cannot read the objects of the bootstrap cluster, so it was not deleted. --orphan deletes it in any case",
-        ),
+        )
     };
-    clean_up(guard, folder.path()).await;
+    let Some((guarded, plane)) = Guarded::start(&needs, open, start, std::future::pending()).await? else {
+        return Ok(None);
+    };
+    let found = work(&plane.client()).await;
+    plane.stop().await;
+    drop(plane);
+    guarded.clean_up().await;
     found.map(Some)
 }
 

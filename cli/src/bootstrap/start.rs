@@ -6,10 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use api::names::VMOP_NAMESPACE;
 use kit::diagnosis::Outcome;
 use kube::Client;
-use serde_json::json;
 
 use super::summary;
 use crate::args::{BootstrapStart, CredentialFlags};
@@ -20,24 +18,17 @@ use crate::connection::client;
 use crate::doctor;
 use crate::exit::{ExitStatus, refuse};
 use crate::files::read_text;
-use crate::image_import::appearance::all_appeared;
 use crate::init::given::{GivenSite, operator_flags};
 use crate::init::install::Writer;
-use crate::init::site_file::SiteFile;
 use crate::kubeconfig;
+use crate::local::configure::{WITHIN, apply_site, wait_for_images};
+use crate::local::guarded::ensure_programs;
+use crate::local::simulate;
 use crate::output::{say, write_err};
-use crate::site;
-use crate::stack::ensure_programs;
 
 /// The timeout for the process to start. The process might first have to build programs, if an interrupted command
 /// didn't finish that.
 const START: Duration = Duration::from_mins(40);
-/// The timeout for the programs to become ready and serve their webhooks.
-const WITHIN: Duration = Duration::from_mins(2);
-/// The timeout for the VM operator to read a content library.
-const IMAGES: Duration = Duration::from_mins(1);
-/// The interval between checks for the images.
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A running bootstrap cluster.
 pub struct Opened {
@@ -237,7 +228,7 @@ async fn runs(folder: &Folder) -> Result<bool> {
 
 /// Returns the settings that the programs need for a site.
 fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Result<Settings> {
-    let simulated = site::simulate::is_simulated(&given.file)?;
+    let simulated = simulate::is_simulated(&given.file)?;
     Ok(Settings {
         network_provider: given.file.network_provider().to_owned(),
         nodes_pull_images: nodes_pull_images || simulated,
@@ -251,36 +242,15 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
     let record = wait_for(folder, START, |_| true).await?;
     let client = client(Some(&record.kubeconfig), None).await?;
     if let (Some(given), Some(wanted)) = (given, wanted) {
-        given.check(&client).await?;
-        let namespace =
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
-        kit::objects::Objects::new(&client).apply(&namespace).await?;
-        let writer = Writer::quiet(&client, WITHIN);
-        writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
-        folder.keep_settings(wanted)?;
-        wait_for(folder, WITHIN, |record| record.ready).await?;
-        // Apply the rest now that the programs' webhooks can check it.
-        writer.apply_site(&given.file, None).await?;
+        let start = async || {
+            folder.keep_settings(wanted)?;
+            wait_for(folder, WITHIN, |record| record.ready).await
+        };
+        apply_site(&client, given, start).await?;
         folder.keep_settings(&Settings { applied: Applied::All, ..wanted.clone() })?;
         wait_for_images(&client, &given.file).await?;
     }
     wait_for(folder, WITHIN, |record| record.ready).await
-}
-
-/// Waits until the library's images appear. Doesn't fail after the timeout, because the doctor checks report missing
-/// images.
-async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
-    let Some(library) = site.library() else { return Ok(()) };
-    let Ok(vcenter) = vmop::doctor::connect(client, &operator_flags(None).doctor_options()?, None).await
-    else {
-        return Ok(());
-    };
-    let items = vcenter.library_items(library).await;
-    vcenter.logout().await;
-    let Ok(items) = items else { return Ok(()) };
-    let seen = async || Ok::<_, anyhow::Error>(all_appeared(client, &items).await?.then_some(()));
-    plane::wait::poll(IMAGES, POLL_INTERVAL, seen).await?;
-    Ok(())
 }
 
 /// Waits until `is_so` returns true for the process's record. Fails after `limit`, or if the process ends.

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::apply::{namespace_of, read, usage};
 use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Output, Render};
-use crate::bootstrap;
 use crate::exit::{ExitStatus, failed, refuse, with_causes};
 use crate::lint;
+use crate::local::cluster;
 use crate::manifest::{self, is_cluster};
 use crate::output::{say, write_err, write_json, write_out};
 use crate::target::Target;
@@ -58,7 +58,7 @@ async fn run(args: &Render) -> Result<ExitStatus> {
 async fn read_arguments(target: &Target) -> Result<Vec<String>> {
     let settings = target.bootstrap.as_ref().map(|opened| opened.folder().settings()).transpose()?.flatten();
     if let Some(settings) = settings {
-        return Ok(bootstrap::arguments("gcm", &settings).into_iter().map(str::to_owned).collect());
+        return Ok(cluster::arguments("gcm", &settings).into_iter().map(str::to_owned).collect());
     }
     match gcm::render::deployed_arguments(&target.client).await {
         Ok(Some(arguments)) => Ok(arguments),

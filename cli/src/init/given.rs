@@ -20,6 +20,8 @@ use crate::output::say;
 
 /// The Secret key for the user name.
 const USER: &str = "username";
+/// The Secret key for the password.
+const PASSWORD: &str = "password";
 
 /// The code of the check that logs in to vCenter.
 const LOGIN: &str = "LC0304";
@@ -37,6 +39,13 @@ pub struct GivenSite {
 }
 
 impl GivenSite {
+    /// Creates a site from a site file and a user's password.
+    pub fn new(file: SiteFile, user: &str, password: &str) -> Self {
+        let credentials = [(USER, user), (PASSWORD, password)];
+        let credentials = credentials.map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).into();
+        Self { file, credentials: Some(credentials), vcenter_ca: None }
+    }
+
     /// Reads the files, which together are one site file. Returns `None` if `files` is empty.
     ///
     /// # Errors
@@ -123,7 +132,7 @@ fn read_credentials(flags: &CredentialFlags) -> Result<Option<Credentials>> {
     let Some(file) = &flags.password_file else { return Ok(None) };
     let password = read_password(file).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?;
     let user = flags.user.as_ref().map(|user| (USER.to_owned(), user.as_bytes().to_vec()));
-    let password = ("password".to_owned(), password.expose().as_bytes().to_vec());
+    let password = (PASSWORD.to_owned(), password.expose().as_bytes().to_vec());
     Ok(Some(user.into_iter().chain([password]).collect()))
 }
 

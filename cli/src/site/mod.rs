@@ -1,18 +1,17 @@
 //! `layercake site discover`: writes the site file for a vCenter, as plain Kubernetes manifests without secrets.
 //!
 //! `discover` only reads from vCenter. [`choice`] selects the objects that the site uses, [`manifests`] generates the
-//! manifests, and [`roles`] prints the commands that grant a user access. [`simulate`] starts a simulated vCenter and
-//! writes its site file.
+//! manifests, and [`roles`] prints the commands that grant a user access.
 
 pub mod addresses;
 pub mod choice;
 pub mod manifests;
 pub mod roles;
-pub mod simulate;
 
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use vsphere::{
     Client, Compute, Config, Datastore, Kind, MoRef, Network, Place, PrivilegeScope, ShownCertificate, Trust,
 };
@@ -20,6 +19,7 @@ use vsphere::{
 use crate::args::{SiteDiscover, SiteNetworkProvider};
 use crate::exit::{ExitStatus, failed};
 use crate::files::read_password;
+use crate::manifest::yaml;
 use crate::output::{write_err, write_out};
 use addresses::Endpoints;
 use choice::{Candidate, Choice, Question};
@@ -47,7 +47,11 @@ const USUAL_POLICY: &str = "vSAN Default Storage Policy";
 
 /// Writes the site file to stdout, and the chosen objects with the reasons to stderr.
 pub async fn discover(args: SiteDiscover) -> ExitStatus {
-    match find(&args).await {
+    let found = async {
+        let (objects, explanation) = find(&args).await?;
+        Ok::<_, anyhow::Error>((yaml(&objects)?, explanation))
+    };
+    match found.await {
         Ok((text, explanation)) => {
             write_err(&explanation);
             write_out(&text);
@@ -57,7 +61,11 @@ pub async fn discover(args: SiteDiscover) -> ExitStatus {
     }
 }
 
-async fn find(args: &SiteDiscover) -> Result<(String, String)> {
+/// Returns the objects of the site file, and a text for people with the chosen objects and the reasons.
+///
+/// # Errors
+/// Returns an error if vCenter doesn't respond or isn't trusted, or if an object can't be chosen.
+pub async fn find(args: &SiteDiscover) -> Result<(Vec<Value>, String)> {
     let endpoints = read_endpoints(args)?;
     ensure!(
         args.network_provider != SiteNetworkProvider::PortGroups || !args.node_addresses.is_empty(),
@@ -90,7 +98,7 @@ async fn find(args: &SiteDiscover) -> Result<(String, String)> {
         "{} objects, without secrets. Nothing was changed in vCenter. Next: layercake init -f",
         objects.len()
     );
-    Ok((crate::manifest::yaml(&objects)?, text))
+    Ok((objects, text))
 }
 
 fn read_endpoints(args: &SiteDiscover) -> Result<Option<Endpoints>> {
@@ -129,7 +137,10 @@ async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)
 }
 
 /// Parses `HOST`, `HOST:PORT`, or a URL as in govc's `GOVC_URL`. Returns the host and the port, which defaults to 443.
-fn address(text: &str) -> Result<(String, u16)> {
+///
+/// # Errors
+/// Returns an error if the text contains other parts of a URL, or if the port isn't a number.
+pub fn address(text: &str) -> Result<(String, u16)> {
     let text = text.strip_prefix("https://").unwrap_or(text);
     let text = text.strip_suffix('/').unwrap_or(text);
     let text = text.strip_suffix("/sdk").unwrap_or(text);

@@ -1,5 +1,6 @@
 //! `layercake up`: starts a complete stack on this machine, and brings up clusters on it.
 
+pub mod detached;
 pub mod prepare;
 mod releases;
 pub mod report;
@@ -12,17 +13,16 @@ use serde_json::Value;
 
 use crate::apply;
 use crate::args::{NodeKind, Output, Up};
-use crate::background;
 use crate::describe::{self, print};
 use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow;
 use crate::follow::cluster_report::ClusterReport;
 use crate::interrupts::Interrupts;
 use crate::lint;
+use crate::local::stack::{Options, Stack};
 use crate::manifest;
 use crate::output::{say, write_err, write_json, write_out, write_over};
 use crate::session::Session;
-use crate::stack::{self, Stack};
 
 /// The default timeout for clusters with simulated nodes.
 const SIMULATED: Duration = Duration::from_mins(15);
@@ -40,7 +40,7 @@ pub async fn run(mut args: Up) -> ExitStatus {
     let ended = match Interrupts::listening() {
         Err(error) => Err(error),
         Ok(interrupts) if args.background => {
-            background::serve(&args, interrupts).await.map(|()| ExitStatus::Done)
+            detached::serve(&args, interrupts).await.map(|()| ExitStatus::Done)
         }
         Ok(interrupts) if args.detach => run_detached(&args, &documents, interrupts).await,
         Ok(interrupts) => run_attached(&args, &documents, interrupts).await,
@@ -90,7 +90,7 @@ fn add_releases(args: &mut Up, documents: &[Value]) {
 /// Runs the stack in this process.
 async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
-    let options = stack::Options::of(args)?;
+    let options = Options::of(args)?;
     let given_up = async {
         interrupts.next().await;
         say_stopping();
@@ -124,13 +124,13 @@ async fn run_attached(args: &Up, documents: &[Value], mut interrupts: Interrupts
 /// the background.
 async fn run_detached(args: &Up, documents: &[Value], mut interrupts: Interrupts) -> Result<ExitStatus> {
     let started = Instant::now();
-    let Some(session) = background::start(args, interrupts.next()).await? else {
+    let Some(session) = detached::start(args, interrupts.next()).await? else {
         return Ok(ExitStatus::Interrupted);
     };
-    let ended = background::ended(session.pid);
+    let ended = detached::ended(session.pid);
     let run = Run::new(args, session, started.elapsed());
     let outcome = run.complete(documents, &mut interrupts, ended).await;
-    if background::folder().is_some() {
+    if detached::folder().is_some() {
         say!("The stack runs until `layercake down`.");
     }
     outcome

@@ -69,7 +69,7 @@ fn a_cluster_is_created_read_scaled_rebooted_and_deleted() {
 /// The programs run with the service accounts and arguments in config/.
 async fn what_config_grants_was_enough(story: &Story) {
     let stack = story.shared.stack().await;
-    for name in layercake::stack::PROGRAMS {
+    for name in layercake::local::cluster::PROGRAMS {
         assert_no_right_is_missing(stack.program(name).expect(name));
     }
 }

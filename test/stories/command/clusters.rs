@@ -6,7 +6,7 @@ use api::gcm::TanzuKubernetesRelease;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use layercake::connection;
-use layercake::stack::SIMULATED_ADDRESSES;
+use layercake::local::cluster::SIMULATED_ADDRESSES;
 use serde_json::{Value, json};
 
 use crate::harness::command;

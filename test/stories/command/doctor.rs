@@ -62,6 +62,10 @@ fn the_doctor_names_each_cause() {
         let configured = read_configuration(&story).await;
         for (key, value, code, words) in CONFIGURATIONS {
             let mut data = configured.clone();
+            if *key == "CAFilePath" {
+                // A thumbprint takes precedence.
+                data.as_object_mut().unwrap().remove("Thumbprint");
+            }
             match value {
                 Some(value) => data[*key] = (*value).into(),
                 None => _ = data.as_object_mut().unwrap().remove(*key),

@@ -11,8 +11,9 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
+use layercake::local::guarded::Needs;
+use layercake::local::stack::{Options, Stack};
 use layercake::manifest;
-use layercake::stack::{Options, Stack};
 use layercake::up::prepare;
 use serde_json::{Value, json};
 use sim::BootImage;
@@ -91,8 +92,7 @@ impl RealSite {
     async fn start(image: BootImage) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options {
-            exe: programs(),
-            tools: BTreeMap::new(),
+            needs: Needs { exe: programs(), given: BTreeMap::new(), further: sim::tools::programs() },
             wire: Wire::default(),
             network: SiteNetwork::PortGroups,
             registry: RegistryAccess::Unreachable,

@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use clap::ValueEnum as _;
 use kube::Client;
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
-use layercake::stack::{Options, Stack};
+use layercake::local::guarded::Needs;
+use layercake::local::stack::{Options, Stack};
 use tokio::runtime::Runtime;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell};
 
@@ -37,8 +38,7 @@ impl SharedStack {
         let own = std::env::var_os("LAYERCAKE_PROGRAMS").is_none();
         let vmop = own.then(|| "--bootstrap-report-timeout=90s".to_owned()).into_iter().collect();
         let options = Options {
-            exe,
-            tools: BTreeMap::new(),
+            needs: Needs { exe, given: BTreeMap::new(), further: sim::tools::programs() },
             wire: wire()?,
             network: network(),
             registry,

@@ -61,7 +61,7 @@ fn the_last_releases_configuration_is_replaced() {
         server.apply("the last release's config/", &old);
         let mut new = definitions();
         server.apply("the CRDs", &new);
-        for program in layercake::stack::PROGRAMS {
+        for program in layercake::local::cluster::PROGRAMS {
             let documents = installed_program(program);
             server.apply(program, &documents);
             new.extend(documents);

@@ -13,7 +13,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
-use layercake::stack::PROGRAMS;
+use layercake::local::cluster::PROGRAMS;
 use serde_json::{Value, json};
 use support::hostile_server::Answer;
 use support::process;

@@ -143,7 +143,9 @@ fn an_address_that_only_its_guest_answers_for_is_no_endpoint() {
         let claimed = ("VirtualMachine", "claimed-vm");
         let up = tenants.hostile.wait_for_object("the VM has an address", SOON, claimed, is_up).await;
         let moid = up["status"]["uniqueID"].as_str().unwrap();
-        for address in ["192.168.77.1", "10.1.2.3"] {
+        let number = story.shared.stack().await.site().subnet().number();
+        let of_site = format!("10.{number}.2.3");
+        for address in ["192.168.77.1", of_site.as_str()] {
             let report = GuestReport { ip: Some(address.to_owned()), host_name: None, tools_running: true };
             story.shared.control().report(moid, &report).await.unwrap();
             let is_in_range = address.starts_with("10.");

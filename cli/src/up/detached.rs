@@ -8,9 +8,11 @@ use clap::ValueEnum as _;
 use crate::args::Up;
 use crate::daemon::Daemon;
 use crate::interrupts::Interrupts;
+use crate::local::serve;
+use crate::local::simulated_site::vm_arguments;
+use crate::local::stack::{Options, Stack};
 use crate::output::say;
 use crate::session::Session;
-use crate::stack::{self, Stack};
 use crate::state;
 
 fn daemon() -> Result<Daemon> {
@@ -27,7 +29,7 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
     let mut arguments = vec![format!("--wire={}", args.wire.name())];
     let network = args.network.to_possible_value();
     arguments.extend(network.map(|network| format!("--network={}", network.get_name())));
-    arguments.extend(stack::vm_arguments(&args.vms())?);
+    arguments.extend(vm_arguments(&args.vms())?);
     for (name, path) in &args.tools {
         arguments.push(format!("--tool={name}={}", path.display()));
     }
@@ -60,20 +62,12 @@ pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Opti
 }
 
 /// Runs the background stack in this process until it is stopped or fails.
-pub async fn serve(args: &Up, mut interrupts: Interrupts) -> Result<()> {
-    let daemon = daemon()?;
-    let _lock = daemon.acquire().await?;
-    let Some(stack) = Stack::start_unless(&stack::Options::of(args)?, interrupts.next()).await? else {
-        return Ok(());
-    };
-    daemon.write(&stack.session())?;
-    let outcome = tokio::select! {
-        () = interrupts.next() => Ok(()),
-        died = stack.died() => Err(died),
-    };
-    daemon.clear()?;
-    stack.stop().await;
-    outcome
+pub async fn serve(args: &Up, interrupts: Interrupts) -> Result<()> {
+    let options = Options::of(args)?;
+    serve::serve(&daemon()?, interrupts, async |interrupts| {
+        Stack::start_unless(&options, interrupts.next()).await
+    })
+    .await
 }
 
 /// Waits until the background stack in process `process` ends, and returns an error that says so.
