@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
 use layercake::args::{Cli, examples};
-use layercake::exit::ExitStatus;
+use layercake::terminal::exit::ExitStatus;
 
 fn main() {
     let mut command = Cli::command();

@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod clusters;
+pub mod completion;
 mod convert;
 pub mod examples;
 mod image;

@@ -3,23 +3,18 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`] | the command line definition, from which `docs/cli.md` is generated |
-//! | [`exit`] | exit statuses for all commands |
-//! | [`up`] | `up`: starts a stack, applies manifests and follows their clusters until they run |
-//! | [`local`] | management clusters and simulated sites on this machine, for `up`, `bootstrap` and `site simulate` |
-//! | [`session`] | client access to a stack of `up` |
-//! | [`target`], [`connection`], [`warnings`] | the cluster and namespace that a command acts on, its client, the API server's warnings |
-//! | `clusters` | `apply`, `scale`, `upgrade`, `delete`, `list` and `render`: clusters on any management cluster |
+//! | [`terminal`] | output, exit statuses for all commands, signals |
+//! | [`kube`] | manifests, and a cluster's API server: connections, warnings, writes, requests with a timeout and an error that names the cause |
+//! | [`state`] | durable state on this machine: background processes, the folders of bootstrap clusters |
+//! | [`local`] | `up`, `bootstrap` and `site simulate`: management clusters and simulated sites on this machine; the cluster that a command acts on |
+//! | `clusters` | `apply`, `scale`, `upgrade`, `delete`, `list`, `render` and `new cluster`: clusters on any management cluster |
 //! | [`follow`] | cluster progress for `up` and the commands that change clusters |
-//! | `bootstrap` | `bootstrap` and `--bootstrap`: management clusters on this machine that are stored in a folder |
-//! | `bootstrap_state`, `reach` | stored state for bootstrap clusters; API server requests with a timeout and an error that names the cause |
-//! | [`state`], `daemon` | the folder for durable state, background processes |
 //! | [`describe`] | `describe`: the object tree below a cluster or VM, with the first blocking cause |
-//! | `console` | `console`: the serial console of a node from `up --nodes qemu` |
 //! | [`doctor`] | `doctor`: checks for problems that keep VMs and clusters from coming up, before you apply them |
 //! | [`bundle`] | `bundle`: data for support in one file, selected by an allow-list and without secrets |
 //! | [`site`] | `site discover`: writes a site file for a vCenter |
-//! | `node_image` | `image build`: builds node images with [`nodeimage`] |
-//! | [`image_import`] | `image import`: imports an OVA into a content library; a repeated import has no effect |
+//! | [`init`] | `init`, `manifests`, `uninstall` and `version`: what is installed on a management cluster |
+//! | [`image`] | `image build`: builds node images with [`nodeimage`]; `image import`: imports an OVA into a content library |
 //! | `kubeconfig` | `kubeconfig`: prints a cluster's kubeconfig or adds it to the user's kubeconfig file |
 //! | `convert` | `convert`: converts a Tanzu Kubernetes Grid configuration file to a TanzuKubernetesCluster |
 //! | [`lint`] | `lint`: checks manifests against the CRD schemas and [`gcm::admission`], without a cluster |
@@ -36,42 +31,24 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value)
 )]
 
-pub mod apply;
 pub mod args;
-pub mod bootstrap;
-mod bootstrap_state;
 pub mod bundle;
 pub mod cluster_view;
 mod clusters;
-mod completion;
-pub mod connection;
-mod console;
 mod convert;
-mod daemon;
 pub mod describe;
 pub mod doctor;
-pub mod exit;
 mod files;
 pub mod follow;
-pub mod image_import;
+pub mod image;
 pub mod init;
-mod interrupts;
+pub mod kube;
 mod kubeconfig;
 pub mod lint;
 pub mod local;
-pub mod manifest;
-mod new_cluster;
-mod node_image;
-mod output;
-mod reach;
-pub mod session;
 pub mod site;
 pub mod state;
-pub mod target;
-pub mod up;
-mod version;
-mod wait;
-pub mod warnings;
+pub mod terminal;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -81,11 +58,12 @@ use clap::FromArgMatches as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::{
-    Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand, examples,
+    Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand, completion,
+    examples,
 };
 use crate::describe::Root;
-use crate::exit::{ExitStatus, failed, status_of};
-use crate::output::{say, write_json, write_out};
+use crate::terminal::exit::{ExitStatus, failed, status_of};
+use crate::terminal::output::{say, write_json, write_out};
 
 /// Runs the program that `argv[0]` names.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -116,7 +94,7 @@ fn run_command(cli: Cli) -> ExitCode {
             return lint::main(&[manifests.as_slice(), filename].concat()).into();
         }
         CliCommand::Convert(args) => return convert::run(args).into(),
-        CliCommand::Version { output } => return status_of(version::print(*output)).into(),
+        CliCommand::Version { output } => return status_of(init::version::print(*output)).into(),
         CliCommand::Completion { shell } => {
             write_out(&completion::script(*shell));
             return ExitStatus::Done.into();
@@ -138,12 +116,12 @@ fn run_command(cli: Cli) -> ExitCode {
     };
     let status = runtime.block_on(async {
         match cli.command {
-            CliCommand::Up(args) => up::run(args).await,
-            CliCommand::Down => status_of(up::detached::stop().await),
+            CliCommand::Up(args) => local::up::run(args).await,
+            CliCommand::Down => status_of(local::up::detached::stop().await),
             CliCommand::Describe { object } => {
                 describe_object(object).await.unwrap_or_else(|error| failed(&error))
             }
-            CliCommand::Console(args) => status_of(Box::pin(console::run(args)).await),
+            CliCommand::Console(args) => status_of(Box::pin(local::console::run(args)).await),
             CliCommand::Doctor(args) => Box::pin(doctor::run(args)).await,
             CliCommand::Bundle(args) => bundle::run(args).await,
             CliCommand::Site { command: SiteCommand::Discover(args) } => site::discover(*args).await,
@@ -154,7 +132,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Site { command: SiteCommand::Serve(args) } => {
                 status_of(local::simulate::serve(args).await)
             }
-            CliCommand::Bootstrap { command } => Box::pin(bootstrap::run(command)).await,
+            CliCommand::Bootstrap { command } => Box::pin(local::bootstrap::run(command)).await,
             CliCommand::Init(args) => init::run(*args).await,
             CliCommand::Manifests(args) => init::manifests(&args),
             CliCommand::Uninstall(args) => init::run_uninstall(args).await,
@@ -165,11 +143,11 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Delete(args) => clusters::delete(args).await,
             CliCommand::List(args) => clusters::list(args).await,
             CliCommand::Kubeconfig(args) => kubeconfig::run(args).await,
-            CliCommand::New { command: NewCommand::Cluster(args) } => new_cluster::run(args).await,
+            CliCommand::New { command: NewCommand::Cluster(args) } => clusters::new_cluster::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
-                status_of(node_image::build(args).await)
+                status_of(image::build::build(args).await)
             }
-            CliCommand::Image { command: ImageCommand::Import(args) } => image_import::run(args).await,
+            CliCommand::Image { command: ImageCommand::Import(args) } => image::import::run(args).await,
             CliCommand::Lint { .. }
             | CliCommand::Convert(_)
             | CliCommand::Version { .. }
@@ -195,7 +173,7 @@ async fn describe_object(object: Describe) -> anyhow::Result<ExitStatus> {
                 describe::describe_below(&target.client, root, &target.namespace, &name).await?;
             match output {
                 Some(Output::Json) => write_json(&description)?,
-                None => write_out(&description.text(console::are_had(kubeconfig))),
+                None => write_out(&description.text(local::console::are_had(kubeconfig))),
             }
             let blocks = exit_status && description.blocking.is_some();
             Ok(if blocks { ExitStatus::NotYet } else { ExitStatus::Done })

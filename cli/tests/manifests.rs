@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use components::catalogue::COMPONENTS;
-use layercake::manifest;
+use layercake::kube::manifest;
 use serde_json::Value;
 
 /// Runs `layercake manifests` without programs in PATH and with an empty cache, so that nothing can be compiled. Returns

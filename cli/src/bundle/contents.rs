@@ -8,7 +8,7 @@ use super::archive::Entry;
 use super::select::LeftOut;
 use super::shapes::Counts;
 use super::source::Unread;
-use crate::output::shown;
+use crate::terminal::output::shown;
 
 /// Everything that `contents.txt` reports besides the files.
 #[derive(Debug, Default)]

@@ -36,9 +36,9 @@ use kube::{Api, Client};
 use tokio::process::Command;
 
 use crate::args::Bundle;
-use crate::exit::{ExitStatus, status_of};
-use crate::interrupts::until_interrupted;
-use crate::output::say;
+use crate::terminal::exit::{ExitStatus, status_of};
+use crate::terminal::interrupts::until_interrupted;
+use crate::terminal::output::say;
 use archive::{Archive, recipient};
 use contents::{Contents, total};
 use destination::Destination;

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt as _};
 use super::contents::Contents;
 use super::secret_values::SecretValues;
 use super::source::{Pages, Source, answer};
-use crate::connection::api_in;
+use crate::kube::connection::api_in;
 
 /// The page size. It is small because each Secret can contain 1 MiB.
 const PAGE: u32 = 20;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::allowlist::{KindRule, Place};
-use crate::connection::dynamic_api_in;
+use crate::kube::connection::dynamic_api_in;
 
 /// The program namespaces, including Cluster API and cert-manager.
 pub const CONTROLLER_NAMESPACES: [&str; 8] = [

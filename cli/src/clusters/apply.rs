@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use super::spelling::adopt_spelling;
 use super::{clusters_in, follow, print_document, refuse_if_deleting, root_of, until_interrupted};
-use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Apply, DryRun};
-use crate::bootstrap;
-use crate::connection::{CLUSTER, api_in, dynamic_api_in};
 use crate::describe::Root;
-use crate::exit::{ExitStatus, failed, with_causes};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::report_before_change;
 use crate::init::given::GivenSite;
+use crate::kube::apply::{ApplyOptions, apply_as_user};
+use crate::kube::connection::{CLUSTER, api_in, dynamic_api_in};
+use crate::kube::manifest::{self, ManifestFile, is_cluster};
 use crate::kubeconfig;
 use crate::lint;
-use crate::manifest::{self, ManifestFile, is_cluster};
-use crate::output::{say, write_err};
-use crate::target::Target;
+use crate::local::bootstrap;
+use crate::local::target::Target;
+use crate::terminal::exit::{ExitStatus, failed, with_causes};
+use crate::terminal::output::{say, write_err};
 
 /// Runs `layercake apply`.
 pub async fn apply(args: Apply) -> ExitStatus {
@@ -266,8 +266,8 @@ fn set_release(cluster: &mut Value, release: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::status_of_error;
-    use crate::manifest::documents;
+    use crate::kube::manifest::documents;
+    use crate::terminal::exit::status_of_error;
 
     #[test]
     fn a_release_replaces_those_of_the_manifest() {

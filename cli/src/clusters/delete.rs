@@ -11,20 +11,20 @@ use kube::ResourceExt as _;
 use kube::api::{DeleteParams, DynamicObject, Preconditions};
 
 use super::{Found, clusters, find, plain_clusters, say_not_yet, until_interrupted};
-use crate::apply::refusal_of_user;
 use crate::args::{Delete, WaitFlags};
-use crate::bootstrap;
 use crate::describe::object::{condition, text};
 use crate::describe::tree::Objects;
 use crate::describe::words::phrase;
 use crate::describe::{Root, gather, pause};
-use crate::exit::ExitStatus;
 use crate::follow::POLL_INTERVAL;
 use crate::follow::lost::Silence;
 use crate::follow::view::WORTH_MENTIONING;
+use crate::kube::apply::refusal_of_user;
 use crate::kubeconfig;
-use crate::output::{say, write_out};
-use crate::target::Target;
+use crate::local::bootstrap;
+use crate::local::target::Target;
+use crate::terminal::exit::ExitStatus;
+use crate::terminal::output::{say, write_out};
 
 /// Runs `layercake delete`.
 pub async fn delete(args: Delete) -> ExitStatus {

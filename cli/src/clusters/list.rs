@@ -5,11 +5,13 @@ use jiff::Timestamp;
 
 use super::SCHEMA;
 use crate::args::{List, Output};
-use crate::cluster_view::ClusterView;
+use crate::describe::pause;
 use crate::describe::words::age;
-use crate::exit::{ExitStatus, failed};
-use crate::output::{align, say, write_json, write_out};
-use crate::target::Target;
+use crate::follow::progress::{Count, counts_of_cluster};
+use crate::kube::connection::{CLUSTER, KindName, api_in, dynamic_api_in, not_served, served};
+use crate::local::target::Target;
+use crate::terminal::exit::{ExitStatus, failed};
+use crate::terminal::output::{align, say, write_json, write_out};
 
 /// Runs `layercake list`.
 pub async fn list(args: List) -> ExitStatus {

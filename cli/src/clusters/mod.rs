@@ -7,6 +7,7 @@
 mod apply;
 mod delete;
 mod list;
+pub mod new_cluster;
 mod owners;
 mod plain;
 mod render;
@@ -33,17 +34,17 @@ pub use render::render;
 pub use scale::scale;
 pub use upgrade::upgrade;
 
-use crate::apply::refusal_of_user;
 use crate::args::{ChangeFlags, CheckedChangeFlags, Output, TargetFlags};
-use crate::connection::{CLUSTER, dynamic_api_in, not_served};
 use crate::describe::{Blocking, Root};
-use crate::exit::{ExitStatus, failed, refuse};
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::{follow_clusters, report_before_change};
-use crate::interrupts;
-use crate::manifest::is_cluster;
-use crate::output::{say, write_err, write_json, write_over};
-use crate::target::Target;
+use crate::kube::apply::refusal_of_user;
+use crate::kube::connection::{CLUSTER, dynamic_api_in, not_served};
+use crate::kube::manifest::is_cluster;
+use crate::local::target::Target;
+use crate::terminal::exit::{ExitStatus, failed, refuse};
+use crate::terminal::interrupts;
+use crate::terminal::output::{say, write_err, write_json, write_over};
 use owners::Field;
 
 /// The version of the JSON documents. It changes if scripts for the earlier version can't read the new documents.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 
-use crate::exit::ExitStatus;
+use crate::terminal::exit::ExitStatus;
 
 /// Prefixes of the field managers with which people change objects by hand. Other tools, such as GitOps controllers,
 /// would revert a change.

@@ -6,13 +6,13 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{follow, plain_clusters, print_document};
-use crate::apply::refusal_of_user;
 use crate::args::Scale;
 use crate::describe::Root;
-use crate::exit::ExitStatus;
 use crate::follow::report_before_change;
-use crate::output::say;
-use crate::target::Target;
+use crate::kube::apply::refusal_of_user;
+use crate::local::target::Target;
+use crate::terminal::exit::ExitStatus;
+use crate::terminal::output::say;
 
 /// Scales the control plane or a node pool in a Cluster's topology.
 pub async fn scale(

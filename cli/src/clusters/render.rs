@@ -8,14 +8,14 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::apply::{namespace_of, read, usage};
-use crate::apply::{ApplyOptions, apply_as_user};
 use crate::args::{Output, Render};
-use crate::exit::{ExitStatus, failed, refuse, with_causes};
+use crate::kube::apply::{ApplyOptions, apply_as_user};
+use crate::kube::manifest::{self, is_cluster};
 use crate::lint;
 use crate::local::cluster;
-use crate::manifest::{self, is_cluster};
-use crate::output::{say, write_err, write_json, write_out};
-use crate::target::Target;
+use crate::local::target::Target;
+use crate::terminal::exit::{ExitStatus, failed, refuse, with_causes};
+use crate::terminal::output::{say, write_err, write_json, write_out};
 
 /// The gcm argument to assume if gcm isn't deployed, or if the user can't read its arguments. The argument determines
 /// the program that announces the control plane's address.

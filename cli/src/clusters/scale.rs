@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::owners::Field;
 use super::{Change, Found, find, plain, until_interrupted};
 use crate::args::Scale;
-use crate::exit::ExitStatus;
-use crate::output::say;
-use crate::target::Target;
+use crate::local::target::Target;
+use crate::terminal::exit::ExitStatus;
+use crate::terminal::output::say;
 
 /// The field manager for the command's changes.
 const MANAGER: &str = "layercake-scale";

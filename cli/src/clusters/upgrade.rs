@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::owners::Field;
 use super::{Change, read, until_interrupted};
 use crate::args::Upgrade;
-use crate::exit::ExitStatus;
-use crate::target::Target;
+use crate::local::target::Target;
+use crate::terminal::exit::ExitStatus;
 
 /// The field manager for the command's changes.
 const MANAGER: &str = "layercake-upgrade";

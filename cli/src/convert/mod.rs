@@ -19,10 +19,10 @@ use bounds::{Budget, YamlError, from_yaml, printable};
 use serde_json::Value;
 
 use crate::args::Convert;
-use crate::exit::{ExitStatus, failed};
 use crate::files::read_text_or_input;
-use crate::manifest::yaml;
-use crate::output::{write_err, write_out};
+use crate::kube::manifest::yaml;
+use crate::terminal::exit::{ExitStatus, failed};
+use crate::terminal::output::{write_err, write_out};
 use cluster::{InvalidConfiguration, OutcomeKind, VariableOutcome};
 use variables::Variables;
 

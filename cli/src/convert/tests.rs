@@ -79,7 +79,7 @@ fn converted(text: &str, args: &Convert) -> (Value, String) {
 /// Returns the exit status and message of the error.
 fn refused(text: &str, args: &Convert) -> (ExitStatus, String) {
     let error = compose(text, args).unwrap_err();
-    (crate::exit::status_of_error(&error), error.to_string())
+    (crate::terminal::exit::status_of_error(&error), error.to_string())
 }
 
 /// Returns a file with one variable replaced or added.

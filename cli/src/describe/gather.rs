@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::root::Root;
 use super::tree::{Objects, UNREAD};
-use crate::connection::not_served;
+use crate::kube::connection::not_served;
 
 /// The kinds in the tree: group, version, kind, and how to find the objects.
 pub(super) const KINDS: &[(&str, &str, &str, Lookup)] = &[

@@ -10,7 +10,7 @@ use super::cause::Blocking;
 use super::next::next;
 use super::node::TreeNode;
 use super::words::{age, cut, phrase};
-use crate::output::align;
+use crate::terminal::output::align;
 
 /// The columns of a line: tree, readiness, reason, age and message.
 type Row = [String; 5];

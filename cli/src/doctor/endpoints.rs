@@ -20,7 +20,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::net::TcpStream;
 
-use crate::connection::served;
+use crate::kube::connection::served;
 
 const FREE: Check = Check::new("LC0803", "no other machine answers at addresses of pools");
 

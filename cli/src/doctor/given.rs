@@ -6,7 +6,7 @@ use gcm::sync::namespace::assigned_classes;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use serde_json::Value;
 
-use crate::apply::key;
+use crate::kube::apply::key;
 
 /// The namespaces, classes and storage that the checked files create.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use kit::diagnosis::{Check, Diagnosis, Outcome};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::exit::with_causes;
 use crate::init::availability::pod_cause;
+use crate::terminal::exit::with_causes;
 
 use rights::INSTALL_AGAIN;
 

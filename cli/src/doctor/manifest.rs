@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::given::Given;
-use crate::apply::{dry_run, key};
+use crate::kube::apply::{dry_run, key};
 use crate::lint::finding::FindingSeverity;
 use crate::lint::lint;
 

@@ -23,9 +23,9 @@ use kit::diagnosis::{Check, Diagnosis, Outcome};
 use kube::Client;
 
 use crate::args::{Doctor, DoctorOutput, FailOn};
-use crate::exit::{ExitStatus, failed, status_of};
 use crate::files::read_text;
-use crate::output::{say, write_out};
+use crate::terminal::exit::{ExitStatus, failed, status_of};
+use crate::terminal::output::{say, write_out};
 use record::Recording;
 use select::Selection;
 

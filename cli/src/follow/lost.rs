@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use crate::describe::Root;
 use crate::describe::tree::Objects;
-use crate::exit::{ExitStatus, with_causes};
-use crate::output::say;
-use crate::reach::SILENCE;
+use crate::kube::reach::SILENCE;
+use crate::terminal::exit::{ExitStatus, with_causes};
+use crate::terminal::output::say;
 
 /// The maximum time without a response. A restarted API server, or a laptop that wakes up, responds within this time.
 const AWAY: Duration = Duration::from_mins(3);

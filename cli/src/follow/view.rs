@@ -12,8 +12,8 @@ use super::cluster_report::ClusterReport;
 use crate::cluster_view::Count;
 use crate::describe::tree::Tree;
 use crate::describe::words::cut;
-use crate::describe::{Blocking, print};
-use crate::output::say;
+use crate::describe::{Blocking, TreeNode, cause, print};
+use crate::terminal::output::say;
 
 /// The time after which a plain line mentions a blocking cause.
 pub(crate) const WORTH_MENTIONING: Duration = Duration::from_secs(20);

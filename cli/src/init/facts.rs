@@ -17,7 +17,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 
-use crate::connection::{CLUSTER, KindName, dynamic_api_in, served};
+use crate::kube::connection::{CLUSTER, KindName, dynamic_api_in, served};
 
 /// The kind that represents a vCenter VM.
 pub const VIRTUAL_MACHINE: &str = "VirtualMachine";

@@ -13,10 +13,10 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::site_file::SiteFile;
 use crate::args::{ClusterFlags, CredentialFlags, OperatorFlags};
-use crate::exit::{ExitStatus, refuse};
 use crate::files::read_password;
-use crate::manifest;
-use crate::output::say;
+use crate::kube::manifest;
+use crate::terminal::exit::{ExitStatus, refuse};
+use crate::terminal::output::say;
 
 /// The Secret key for the user name.
 const USER: &str = "username";

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use super::availability::{cause, is_available, pod_selector};
 use super::progress::Progress;
 use super::site_file::SiteFile;
-use crate::exit::{ExitStatus, with_causes};
-use crate::output::say;
+use crate::terminal::exit::{ExitStatus, with_causes};
+use crate::terminal::output::say;
 
 /// The interval between reads of a Deployment.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -12,6 +12,7 @@ pub mod install;
 mod progress;
 pub mod site_file;
 mod uninstall;
+pub mod version;
 
 use std::collections::BTreeMap;
 
@@ -25,9 +26,9 @@ use kube::Client;
 pub use uninstall::{run as run_uninstall, uninstall};
 
 use crate::args::{Init, InitCommand, Manifests, SiteNetworkProvider};
-use crate::exit::{ExitStatus, refuse, status_of};
-use crate::interrupts::until_interrupted;
-use crate::output::{say, write_out};
+use crate::terminal::exit::{ExitStatus, refuse, status_of};
+use crate::terminal::interrupts::until_interrupted;
+use crate::terminal::output::{say, write_out};
 use decision::Decision;
 use facts::Facts;
 use given::GivenSite;
@@ -159,6 +160,6 @@ fn print_manifests(args: &Manifests) -> Result<()> {
     }
     let installation = plan::installation(&options, &components, &BTreeMap::new())?;
     let objects: Vec<_> = installation.documents().cloned().collect();
-    write_out(&crate::manifest::yaml(&objects)?);
+    write_out(&crate::kube::manifest::yaml(&objects)?);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use crate::output::say;
+use crate::terminal::output::say;
 
 /// Prints each step when it is complete.
 pub struct Progress {

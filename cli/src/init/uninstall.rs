@@ -18,8 +18,8 @@ use super::facts::{Facts, Installer};
 use super::progress::Progress;
 use super::{decision, interruptible, refuse};
 use crate::args::Uninstall;
-use crate::exit::ExitStatus;
-use crate::output::{say, write_out};
+use crate::terminal::exit::ExitStatus;
+use crate::terminal::output::{say, write_out};
 
 /// The interval between reads of an object that is being deleted.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::exit::ExitStatus;
 use crate::files::folder_of;
+use crate::terminal::exit::ExitStatus;
 
 /// The time to wait for another program that changes the file.
 const PATIENCE: Duration = Duration::from_secs(5);

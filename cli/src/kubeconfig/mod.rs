@@ -11,10 +11,10 @@ use kit::api_error::{is_gone, message, missing_right};
 use kube::{Api, Client};
 
 use crate::args::Kubeconfig;
-use crate::connection::{CLUSTER, dynamic_api_in};
-use crate::exit::{ExitStatus, failed};
 use crate::files::owner_only;
-use crate::output::{say, write_out};
+use crate::kube::connection::{CLUSTER, dynamic_api_in};
+use crate::terminal::exit::{ExitStatus, failed};
+use crate::terminal::output::{say, write_out};
 use entries::{Access, Owner};
 
 /// Prints the kubeconfig, writes it to a file, or adds it to the user's kubeconfig file.

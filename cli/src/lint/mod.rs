@@ -20,10 +20,10 @@ use std::sync::LazyLock;
 use gcm::admission::places::{self, FieldPlaces};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use crate::exit::ExitStatus;
 use crate::files::read_text_or_input;
-use crate::manifest::ManifestFile;
-use crate::output::write_out;
+use crate::kube::manifest::ManifestFile;
+use crate::terminal::exit::ExitStatus;
+use crate::terminal::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
 use tree::{YamlNode, YamlValue};
 

@@ -10,7 +10,7 @@ use plane::tools::Tools;
 use plane::{Plane, Program, Running, Stack};
 use serde_json::Value;
 
-use crate::bootstrap_state::folder::Settings;
+use crate::state::folder::Settings;
 
 /// The controllers of Layercake, in display order.
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
@@ -99,7 +99,7 @@ pub fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap_state::folder::Applied;
+    use crate::state::folder::Applied;
 
     #[test]
     fn arguments_follow_from_the_site() {

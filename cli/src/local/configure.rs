@@ -7,7 +7,7 @@ use api::names::VMOP_NAMESPACE;
 use kube::Client;
 use serde_json::json;
 
-use crate::image_import::appearance::all_appeared;
+use crate::image::import::appearance::all_appeared;
 use crate::init::given::{GivenSite, operator_flags};
 use crate::init::install::Writer;
 use crate::init::site_file::SiteFile;

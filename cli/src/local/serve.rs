@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 
-use crate::daemon::Daemon;
-use crate::interrupts::Interrupts;
+use crate::state::daemon::Daemon;
+use crate::terminal::interrupts::Interrupts;
 
 /// Processes that a background process runs for other commands.
 pub trait Served {

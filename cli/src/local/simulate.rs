@@ -12,14 +12,14 @@ use super::guarded::{Guarded, Needs, ensure_programs};
 use super::serve::{self, Served};
 use super::simulated_site::{self, SimulatedSite, SiteNamespace, nodes, vm_arguments};
 use crate::args::{RegistryAccess, SiteSimulate};
-use crate::daemon::Daemon;
-use crate::exit::{ExitStatus, failed};
 use crate::files::owner_only;
 use crate::init::site_file::SiteFile;
-use crate::interrupts::Interrupts;
-use crate::manifest::yaml;
-use crate::output::{say, write_out};
-use crate::state;
+use crate::kube::manifest::yaml;
+use crate::state::daemon::Daemon;
+use crate::state::home;
+use crate::terminal::exit::{ExitStatus, failed};
+use crate::terminal::interrupts::Interrupts;
+use crate::terminal::output::{say, write_out};
 
 /// The record of the running simulated site.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ struct Record {
 }
 
 fn daemon() -> Result<Daemon> {
-    Ok(Daemon::new(state::folder()?.join("site"), "process", "the simulated site"))
+    Ok(Daemon::new(home::folder()?.join("site"), "process", "the simulated site"))
 }
 
 /// Returns the simulated site's folder if the site is running.
@@ -111,7 +111,7 @@ pub async fn serve(args: SiteSimulate) -> Result<()> {
             simulated_site::start(stack, &tools, nodes(&args.vms)?, RegistryAccess::Reachable).await
         };
         let started = Guarded::start(&needs, || Ok(Stack::ephemeral()?), start, interrupts.next()).await?;
-        let password = state::folder()?.join("site/password");
+        let password = home::folder()?.join("site/password");
         Ok(started.map(|(guarded, site)| RunningSite { guarded, site, password }))
     })
     .await

@@ -16,11 +16,11 @@ use super::guarded::{Guarded, Needs};
 use super::serve::Served;
 use super::simulated_site::{self, SimulatedSite, nodes};
 use crate::args::{NodeKind, RegistryAccess, SiteNetwork, SiteNetworkProvider, Up, Wire};
-use crate::bootstrap_state::folder::{Applied, Settings};
-use crate::daemon::Daemon;
 use crate::init::given::GivenSite;
 use crate::init::site_file::SiteFile;
-use crate::session::{Session, control};
+use crate::local::session::{Session, control};
+use crate::state::daemon::Daemon;
+use crate::state::folder::{Applied, Settings};
 
 /// Options for starting a stack.
 #[derive(Clone, Debug)]

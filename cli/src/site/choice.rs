@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::Result;
 
-use crate::exit::ExitStatus;
+use crate::terminal::exit::ExitStatus;
 
 /// Returns from the function with an error that tells the user what to pass.
 macro_rules! refuse {

@@ -152,7 +152,7 @@ pub fn class_binding(class: &str, namespace: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::yaml;
+    use crate::kube::manifest::yaml;
 
     fn candidate(name: &str, id: &str) -> Candidate {
         Candidate { name: name.to_owned(), id: id.to_owned() }

@@ -17,10 +17,10 @@ use vsphere::{
 };
 
 use crate::args::{SiteDiscover, SiteNetworkProvider};
-use crate::exit::{ExitStatus, failed};
 use crate::files::read_password;
-use crate::manifest::yaml;
-use crate::output::{write_err, write_out};
+use crate::kube::manifest::yaml;
+use crate::terminal::exit::{ExitStatus, failed};
+use crate::terminal::output::{write_err, write_out};
 use addresses::Endpoints;
 use choice::{Candidate, Choice, Question};
 use manifests::{Site, SiteNamespace};

@@ -35,7 +35,7 @@ fn a_vm_waits_for_its_storage_class() {
         let storage = storage_class("platinum", &Value::Null);
         let quota = storage_quota("storage", &story.namespace, ["platinum"]);
         let object = vm.object(&story.namespace);
-        let refusal = layercake::apply::apply(&story.client(), &object).await.expect_err("accepted");
+        let refusal = layercake::kube::apply::apply(&story.client(), &object).await.expect_err("accepted");
         assert_contains(
             format!("{refusal:#}"),
             &["platinum", "Storage policy is not associated with the namespace"],

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
-use layercake::manifest;
+use layercake::kube::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::shared_stack::MANAGEMENT;
@@ -313,8 +313,8 @@ fn release(name: &str) -> Value {
 async fn dry_run(story: &Story, text: &str) -> (Value, String) {
     let documents = manifest::documents(&text.replace("NAMESPACE", &story.namespace)).unwrap();
     let placement = story.shared.session.placement();
-    layercake::up::prepare::prepare_namespaces(&story.client(), &documents, &placement).await.unwrap();
-    let (namespace, name) = layercake::apply::key(&documents[0]);
+    layercake::local::up::prepare::prepare_namespaces(&story.client(), &documents, &placement).await.unwrap();
+    let (namespace, name) = layercake::kube::apply::key(&documents[0]);
     let version = documents[0]["apiVersion"].as_str().unwrap();
     let path = format!(
         "/apis/{version}/namespaces/{namespace}/tanzukubernetesclusters/{name}?dryRun=All&fieldManager=story&force=true"

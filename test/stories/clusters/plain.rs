@@ -3,7 +3,7 @@
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use layercake::args::SiteNetwork;
-use layercake::manifest;
+use layercake::kube::manifest;
 use layercake::site::manifests::storage_quota;
 use serde_json::{Value, json};
 use sim::guest::Failure;

@@ -5,7 +5,7 @@ use std::path::Path;
 use api::gcm::TanzuKubernetesRelease;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use layercake::connection;
+use layercake::kube::connection;
 use layercake::local::cluster::SIMULATED_ADDRESSES;
 use serde_json::{Value, json};
 

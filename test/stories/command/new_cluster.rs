@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use kube::api::DeleteParams;
-use layercake::manifest;
+use layercake::kube::manifest;
 use layercake::site::manifests::storage_quota;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn a_manifest_fits_its_namespace_or_the_cause_is_named() {
             &["best-effort-small: the only one", "planned: the only one", "Nothing was created"],
         );
         let manifest = &manifest::documents(&text).unwrap()[0];
-        layercake::apply::dry_run(&story.client(), manifest).await.unwrap();
+        layercake::kube::apply::dry_run(&story.client(), manifest).await.unwrap();
         assert!(story.get("TanzuKubernetesCluster", "planned").await.is_none());
 
         let pool = &manifest["spec"]["topology"]["nodePools"][0]["replicas"];

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use kube::Api;
-use layercake::manifest;
+use layercake::kube::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::command::layercake;
@@ -45,7 +45,7 @@ fn a_vcenter_becomes_a_site_file_that_the_doctor_finds_in_order() {
                 // The stack's own pool contains addresses in use, so rename this one.
                 object["metadata"]["name"] = "site".into();
             }
-            layercake::apply::dry_run(&story.client(), &object).await.unwrap();
+            layercake::kube::apply::dry_run(&story.client(), &object).await.unwrap();
         }
         assert_the_doctor_agrees(&story, &objects, &password).await;
     });

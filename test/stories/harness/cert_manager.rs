@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use layercake::manifest;
+use layercake::kube::manifest;
 use plane::tools::{Module, Tool};
 use serde_json::Value;
 use support::process::KilledChild;

@@ -11,7 +11,7 @@ use components::manifest::DEFINITION;
 use components::plan::{self, Installation};
 use components::render::{Certificates, Networks, Options};
 use kube::Client;
-use layercake::manifest;
+use layercake::kube::manifest;
 use plane::{Guard, Plane, Program, Running};
 use serde_json::{Value, json};
 

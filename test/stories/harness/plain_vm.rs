@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use layercake::up::prepare;
+use layercake::local::up::prepare;
 use serde_json::Value;
 use sim::control::InventoryVm;
 
@@ -66,7 +66,9 @@ impl Story {
     }
 
     pub async fn apply_object(&self, object: &Value) {
-        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+        layercake::kube::apply::apply(&self.client(), object)
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     /// Creates a VirtualMachine as a program does, so that admission doesn't reject it for missing objects.

@@ -11,10 +11,10 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
 use layercake::args::{RegistryAccess, SiteNetwork, Wire};
+use layercake::kube::manifest;
 use layercake::local::guarded::Needs;
 use layercake::local::stack::{Options, Stack};
-use layercake::manifest;
-use layercake::up::prepare;
+use layercake::local::up::prepare;
 use serde_json::{Value, json};
 use sim::BootImage;
 use sim::control::{ControlApi, PowerAction};
@@ -114,7 +114,7 @@ impl RealSite {
         let documents = manifest::documents(&object.to_string()).unwrap();
         let placement = self.stack.session().placement();
         prepare::prepare_namespaces(&self.client, &documents, &placement).await.unwrap();
-        layercake::apply::apply(&self.client, object).await.unwrap();
+        layercake::kube::apply::apply(&self.client, object).await.unwrap();
     }
 
     pub async fn patch(&self, kind: &str, name: &str, patch: &Value) {
@@ -255,7 +255,7 @@ impl Guest {
         let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
         let kubeconfig = site.folder().join("guest.kubeconfig");
         std::fs::write(&kubeconfig, &text).unwrap();
-        let client = layercake::connection::client(Some(&kubeconfig), None).await.unwrap();
+        let client = layercake::kube::connection::client(Some(&kubeconfig), None).await.unwrap();
         Self { client, kubectl: build_tool(&plane::tools::KUBECTL), kubeconfig }
     }
 

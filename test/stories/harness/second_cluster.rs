@@ -92,7 +92,9 @@ impl SecondCluster {
     }
 
     pub async fn apply(&self, object: &Value) {
-        layercake::apply::apply(&self.client(), object).await.unwrap_or_else(|error| panic!("{error:#}"));
+        layercake::kube::apply::apply(&self.client(), object)
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}"));
     }
 
     pub async fn stop(self) {
@@ -103,7 +105,7 @@ impl SecondCluster {
 /// Copies an object to another cluster, and returns it.
 pub async fn copy_object(from: &Api<DynamicObject>, name: &str, to: &Client) -> Value {
     let copy = read_object(from, name).await;
-    layercake::apply::apply(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
+    layercake::kube::apply::apply(to, &copy).await.unwrap_or_else(|error| panic!("{name}: {error:#}"));
     copy
 }
 

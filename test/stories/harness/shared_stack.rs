@@ -25,7 +25,7 @@ pub struct SharedStack {
     /// `None` after the stack was stopped.
     stack: Mutex<Option<Stack>>,
     pub client: Client,
-    pub session: layercake::session::Session,
+    pub session: layercake::local::session::Session,
     pub guests: sim::guest::Guests,
     pub tools: plane::tools::Tools,
 }

@@ -17,8 +17,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use layercake::args::RegistryAccess;
 use layercake::describe::{self, Description};
-use layercake::manifest;
-use layercake::up::prepare;
+use layercake::kube::manifest;
+use layercake::local::up::prepare;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -141,9 +141,11 @@ impl Story {
         prepared.unwrap_or_else(|error| panic!("{error:#}"));
         for document in &documents {
             if manifest::is_cluster(document) {
-                let _ = self.clusters.set(layercake::apply::key(document).1);
+                let _ = self.clusters.set(layercake::kube::apply::key(document).1);
             }
-            layercake::apply::apply(&self.client(), document).await.map_err(|error| format!("{error:#}"))?;
+            layercake::kube::apply::apply(&self.client(), document)
+                .await
+                .map_err(|error| format!("{error:#}"))?;
         }
         Ok(())
     }

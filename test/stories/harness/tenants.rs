@@ -79,7 +79,7 @@ impl Tenants {
 
     /// Applies an object as mallory, and returns a rejection.
     pub async fn mallory_applies(&self, object: &Value) -> Result<(), String> {
-        layercake::apply::apply(&self.mallory, object).await.map_err(|error| format!("{error:#}"))
+        layercake::kube::apply::apply(&self.mallory, object).await.map_err(|error| format!("{error:#}"))
     }
 
     /// Returns the API for a kind in mallory's namespace, as mallory.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use layercake::session::Session;
+use layercake::local::session::Session;
 use quick_xml::events::Event;
 use quick_xml::reader::Reader;
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use layercake::manifest;
+use layercake::kube::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::own_server::OwnServer;

@@ -10,7 +10,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, ResourceExt};
-use layercake::manifest;
+use layercake::kube::manifest;
 use serde_json::Value;
 use support::wait::poll;
 
@@ -294,7 +294,7 @@ impl<'a> Reader<'a> {
     async fn check_all(&mut self) {
         for text in std::mem::take(&mut self.unused) {
             for document in manifest::documents(&text).unwrap() {
-                let checked = layercake::apply::dry_run(&self.cluster.client(), &document).await;
+                let checked = layercake::kube::apply::dry_run(&self.cluster.client(), &document).await;
                 checked.unwrap_or_else(|error| panic!("{error:#}: {text}"));
             }
         }

@@ -109,7 +109,7 @@ async fn bind(server: &OwnServer, role: &str) {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": "collector", "namespace": NAMESPACE}],
     });
-    layercake::apply::apply(&server.client(), &binding).await.unwrap();
+    layercake::kube::apply::apply(&server.client(), &binding).await.unwrap();
 }
 
 /// Applies a program's objects, and checks its Deployment. Returns the objects.

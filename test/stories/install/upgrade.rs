@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
-use layercake::manifest;
+use layercake::kube::manifest;
 use serde_json::{Value, json};
 
 use crate::harness::own_server::{OwnServer, assert_no_right_is_missing, definitions, installed_program};
@@ -104,7 +104,7 @@ pub fn read_release(name: &str) -> Vec<Value> {
 /// Creates the last release's objects, and returns them as they are stored.
 async fn create_old_objects(client: &Client) -> Vec<DynamicObject> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    layercake::apply::apply(client, &namespace).await.unwrap();
+    layercake::kube::apply::apply(client, &namespace).await.unwrap();
     let strictly = PatchParams::apply("release").validation_strict();
     let mut stored = Vec::new();
     for mut object in manifest::documents(&read("objects.yaml")).unwrap() {

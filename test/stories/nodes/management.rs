@@ -4,8 +4,8 @@
 use std::process::Output;
 
 use components::catalogue::COMPONENTS;
-use layercake::manifest;
-use layercake::up::prepare;
+use layercake::kube::manifest;
+use layercake::local::up::prepare;
 use serde_json::{Value, json};
 use support::wait::poll;
 
@@ -104,7 +104,7 @@ impl Management<'_> {
         // The release exists only after the VM operator has read the library.
         let apply = async || {
             prepare::prepare_namespaces(client, &documents, &placement).await?;
-            layercake::apply::apply(client, &cluster).await
+            layercake::kube::apply::apply(client, &cluster).await
         };
         let accepted =
             async || apply().await.inspect_err(|error| *refusal.lock().unwrap() = format!("{error:#}")).ok();

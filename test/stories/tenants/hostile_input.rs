@@ -183,7 +183,7 @@ async fn console_keys_with_huge_exponents(tenant: &Story, begun: oneshot::Sender
             "spec": {"virtualMachineName": "shown", "publicKey": key},
         });
         // A request that admission refuses doesn't cost anything.
-        if layercake::apply::apply(&tenant.client(), &request).await.is_ok() {
+        if layercake::kube::apply::apply(&tenant.client(), &request).await.is_ok() {
             accepted.push(name);
         }
     }

@@ -1,0 +1,4 @@
+//! Builds node images, and imports them into content libraries.
+
+pub mod build;
+pub mod import;

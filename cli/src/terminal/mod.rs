@@ -1,0 +1,5 @@
+//! The command as a process of a terminal: output, exit statuses and signals.
+
+pub mod exit;
+pub(crate) mod interrupts;
+pub(crate) mod output;
