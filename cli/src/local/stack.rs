@@ -106,7 +106,7 @@ impl Stack {
     /// # Errors
     /// See [`Self::start`].
     pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
-        let start = async |stack: &_, tools| start_parts(options, stack, tools).await;
+        let start = async |stack: &_, tools| Box::pin(start_parts(options, stack, tools)).await;
         let open = || Ok(Processes::ephemeral()?);
         let started = Guarded::start(&options.needs, open, start, given_up).await?;
         Ok(started.map(|(guarded, parts)| Self { guarded, parts }))
