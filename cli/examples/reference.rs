@@ -35,6 +35,10 @@ fn main() {
             "the folder `layercake` in it has the bootstrap clusters, the simulated site and the stack of `up --detach`; by default `~/.local/state`",
         ),
         (
+            "`LAYERCAKE_TOOLS`",
+            "a folder with a release's programs, as in `lib/layercake/tools` in its archive. Layercake looks there before it looks elsewhere",
+        ),
+        (
             "`KUBEBUILDER_ASSETS`, `PATH`",
             "where Layercake looks for programs of the right version before it builds them",
         ),

@@ -8,20 +8,20 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::{Timestamp, tz::TimeZone};
+use plane::digest::sha256_of;
 use plane::tools::{self, Progress, Tool};
 
 use crate::builder::Builder;
 use crate::containers::{self, PROGRAMS};
 use crate::contents;
 use crate::debian::{self, Lock};
-use crate::digest::sha256_of;
 use crate::error::{Doing, Error, Result};
 use crate::os::OperatingSystem;
 use crate::ova;
 use crate::ovf::OvfDescriptor;
 use crate::release::KubernetesRelease;
+use crate::sbom;
 use crate::sources;
-use crate::spdx;
 use crate::vmdk;
 
 /// The disk size, which must equal the one in `steps/disk`.
@@ -139,7 +139,11 @@ impl Build<'_> {
         self.progress.note(&format!("fetching and unpacking {} packages", lock.all().count()));
         self.unpack(&lock)?;
         self.place(&programs)?;
-        let mut parts = contents::go_modules(&self.programs, &lock.go, &self.work.join("files"))?;
+        let mut parts = contents::go_modules(
+            &self.programs,
+            &lock.go,
+            &self.work.join("files").join(contents::GO_LICENCES),
+        )?;
         self.progress.note("installing the node's root file system");
         self.builder.step("root", epoch, "make the node's root file system")?;
         parts.extend(contents::debian_packages(
@@ -151,7 +155,7 @@ impl Build<'_> {
         self.builder.step("disk", epoch, "make the disk")?;
         let version = version(self.release, epoch);
         let name = format!("{}-amd64-{}", self.os.name, version.replace('+', "---"));
-        let list = spdx::document(&name, &version, &parts, epoch);
+        let list = sbom::document(&name, &version, "OPERATING-SYSTEM", &parts, epoch);
         self.finish(&name, &version, &lock, &format!("{list:#}\n"), epoch)
     }
 
@@ -221,8 +225,8 @@ impl Build<'_> {
     /// output folder under their final names, and writes the checksum file.
     fn finish(&self, name: &str, version: &str, lock: &Lock, list: &str, epoch: i64) -> Result<BuiltImage> {
         let made = self.work.join("out");
-        let disk = made.join("disk.vmdk");
-        vmdk::settle_content_id(&disk, &sha256_of(&made.join("disk.qcow2"))?)?;
+        let (disk, content) = (made.join("disk.vmdk"), made.join("disk.qcow2"));
+        vmdk::settle_content_id(&disk, &sha256_of(&content).doing("read", &content)?)?;
         let disk_file = format!("{name}-disk1.vmdk");
         let descriptor = OvfDescriptor {
             disk_file: &disk_file,
@@ -252,7 +256,7 @@ impl Build<'_> {
         let mut files = Vec::new();
         for (from, kind) in kinds {
             let (from, file) = (made.join(from), format!("{name}.{kind}"));
-            let _ = writeln!(sums, "{}  {file}", sha256_of(&from)?);
+            let _ = writeln!(sums, "{}  {file}", sha256_of(&from).doing("read", &from)?);
             let to = self.out.join(file);
             fs::rename(&from, &to).doing("write", &to)?;
             files.push(to);

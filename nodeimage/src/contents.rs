@@ -9,18 +9,18 @@ use plane::tools::{Dependency, Tool, dependencies};
 use crate::debian::Lock;
 use crate::error::{Doing, Error, Result};
 use crate::licence;
-use crate::spdx::Part;
+use crate::sbom::Part;
 
 /// The folder on the node for Go modules' license texts.
-const GO_LICENCES: &str = "usr/share/doc/go";
+pub(crate) const GO_LICENCES: &str = "usr/share/doc/go";
 
 /// Returns the Go modules in all programs, plus the standard library of the Go version `go`. Copies the modules'
-/// license texts to `files`.
-pub(crate) fn go_modules(programs: &[&'static Tool], go: &str, files: &Path) -> Result<BTreeSet<Part>> {
+/// license texts to `licences`.
+pub fn go_modules(programs: &[&'static Tool], go: &str, licences: &Path) -> Result<BTreeSet<Part>> {
     let mut parts = BTreeSet::new();
     for tools in programs.chunk_by(|one, next| std::ptr::eq(one.module, next.module)) {
         for module in dependencies(tools)? {
-            parts.insert(go_module(&module, &files.join(GO_LICENCES))?);
+            parts.insert(go_module(&module, licences)?);
         }
     }
     let version = go.trim_start_matches("go");
@@ -36,15 +36,7 @@ pub(crate) fn go_modules(programs: &[&'static Tool], go: &str, files: &Path) -> 
 
 fn go_module(module: &Dependency, into: &Path) -> Result<Part> {
     let Dependency { path, version, folder } = module;
-    let mut licences = BTreeSet::new();
-    for file in licence_files(folder)? {
-        let bytes = fs::read(&file).doing("read", &file)?;
-        licences.extend(licence::of_text(&String::from_utf8_lossy(&bytes)).map(str::to_owned));
-        let into = into.join(path);
-        fs::create_dir_all(&into).doing("make", &into)?;
-        let to = into.join(file.file_name().unwrap_or_default());
-        fs::write(&to, &bytes).doing("write", &to)?;
-    }
+    let licences = copy_licenses(folder, &into.join(path))?;
     Ok(Part {
         name: path.clone(),
         version: version.clone(),
@@ -52,6 +44,19 @@ fn go_module(module: &Dependency, into: &Path) -> Result<Part> {
         source: "https://proxy.golang.org".to_owned(),
         licences,
     })
+}
+
+/// Copies the license and notice files in a module's root folder. Returns the identifiers of the licenses that are recognized.
+pub fn copy_licenses(folder: &Path, into: &Path) -> Result<BTreeSet<String>> {
+    let mut licences = BTreeSet::new();
+    for file in licence_files(folder)? {
+        let bytes = fs::read(&file).doing("read", &file)?;
+        licences.extend(licence::of_text(&String::from_utf8_lossy(&bytes)).map(str::to_owned));
+        fs::create_dir_all(into).doing("make", into)?;
+        let to = into.join(file.file_name().unwrap_or_default());
+        fs::write(&to, &bytes).doing("write", &to)?;
+    }
+    Ok(licences)
 }
 
 /// Returns the license and notice files in a module's root folder.

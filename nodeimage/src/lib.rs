@@ -26,15 +26,14 @@ mod command;
 mod containers;
 mod contents;
 mod debian;
-mod digest;
 mod error;
 mod licence;
 mod os;
 mod ova;
 mod ovf;
 mod release;
+pub mod sbom;
 mod sources;
-mod spdx;
 mod vmdk;
 
 pub use build::{BuildRequest, BuiltImage, Preload, build};

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write as _};
 use std::path::Path;
 
+use plane::digest::{sha256, sha256_of};
 use tar::{Builder, EntryType, Header};
 
-use crate::digest::{sha256, sha256_of};
 use crate::error::{Doing, Result};
 
 /// Writes the OVA to `path`. `name` is the file name of descriptor and manifest without extension, `descriptor` is the
@@ -23,7 +23,7 @@ pub(crate) fn write(
     let manifest = format!(
         "SHA256({name}.ovf)= {}\nSHA256({disk_file})= {}\n",
         sha256(descriptor.as_bytes()),
-        sha256_of(disk)?
+        sha256_of(disk).doing("read", disk)?
     );
     let file = File::create(path).doing("write", path)?;
     let mut archive = Builder::new(BufWriter::new(file));

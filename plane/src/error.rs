@@ -18,7 +18,7 @@ pub enum Error {
     },
     /// Programs are missing, and Go isn't installed to build them.
     #[error(
-        "{} not found, and there is no Go to build {}. Install Go {go} or later (`go` on the PATH), or provide the programs, by option or in a folder of KUBEBUILDER_ASSETS or PATH",
+        "{} not found, and there is no Go to build {}. Install Go {go} or later (`go` on the PATH), or provide the programs, by option, in LAYERCAKE_TOOLS (the folder lib/layercake/tools of a release), or in a folder of KUBEBUILDER_ASSETS or PATH",
         .missing.join(", "), if .missing.len() == 1 { "it" } else { "them" }
     )]
     NoGo {

@@ -12,6 +12,7 @@ mod apiserver;
 mod capi;
 mod certs;
 mod cluster;
+pub mod digest;
 mod error;
 mod etcd;
 pub mod guard;

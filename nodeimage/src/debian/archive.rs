@@ -7,9 +7,10 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use plane::digest::sha256_of;
+
 use super::lock::{Lock, Package};
 use crate::command::run;
-use crate::digest::sha256_of;
 use crate::error::{Doing, Error, Result};
 use crate::os::OperatingSystem;
 
@@ -54,7 +55,7 @@ pub(crate) fn fetch(lock: &Lock) -> Result<()> {
     })?;
     for package in missing.values() {
         let path = unfinished(package);
-        if sha256_of(&path)? != package.sha256 {
+        if sha256_of(&path).doing("read", &path)? != package.sha256 {
             return Err(Error::Command {
                 what: "fetch Debian's packages".to_owned(),
                 reason: format!("the SHA-256 of {} is not {}", package.uri, package.sha256),
@@ -116,7 +117,7 @@ pub(crate) fn write_archive(packages: &[Package], os: &OperatingSystem, into: &P
     let release = format!(
         "Suite: stable\nCodename: {}\nArchitectures: amd64\nSHA256:\n {} {} Packages\n",
         os.suite,
-        sha256_of(&path)?,
+        sha256_of(&path).doing("read", &path)?,
         index.len()
     );
     let path = into.join("Release");

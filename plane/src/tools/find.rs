@@ -1,9 +1,10 @@
-//! Finds a program without building it: at a path from the user, in KUBEBUILDER_ASSETS, on PATH or in the cache.
+//! Finds a program without building it: at a path from the user, in a release, in KUBEBUILDER_ASSETS, on PATH or in the cache.
 //!
-//! Programs outside the cache are run to check their version. The results are stored in the cache by path, size and
-//! modification time, so that each program is checked only once.
+//! Programs of a release are compared with their digests, and programs elsewhere outside the cache are run to check their
+//! version. The results are stored in the cache by path, size and modification time, so that each program is checked only once.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,17 +13,19 @@ use std::process::{Command, Stdio};
 
 use super::cache::Cache;
 use super::progress::Progress;
+use super::shipped::Shipped;
 use super::tool::Tool;
 use crate::error::{Error, Result};
 
-/// The results of version checks for programs outside the cache. The key is the path, size, modification time and
-/// expected version. The value is true if the program has the expected version.
+/// The results of checks for programs outside the cache. The key is the path, size, modification time and expected
+/// version or digest. The value is true if the program has the expected version or digest.
 type Notes = BTreeMap<String, bool>;
 
 pub(super) struct Finder<'a> {
     given: &'a BTreeMap<String, PathBuf>,
     cache: &'a Cache,
     progress: &'a dyn Progress,
+    shipped: Vec<Shipped>,
     folders: Vec<PathBuf>,
     notes: Notes,
     noted: usize,
@@ -40,13 +43,27 @@ impl<'a> Finder<'a> {
             .unwrap_or_default();
         let variable = |name| std::env::var_os(name).unwrap_or_default();
         let folders = folders(&variable("KUBEBUILDER_ASSETS"), &variable("PATH"));
-        Self { given, cache, progress, folders, noted: notes.len(), notes }
+        Self { given, cache, progress, shipped: Vec::new(), folders, noted: notes.len(), notes }
+    }
+
+    /// Also looks for programs in the folders of a release, before all other places except the user's.
+    pub(super) fn with_shipped(self, shipped: Vec<Shipped>) -> Self {
+        Self { shipped, ..self }
     }
 
     /// Returns the path to the program, or `None` if the program must be built.
     pub(super) fn find(&mut self, tool: &Tool) -> Result<Option<PathBuf>> {
         if let Some(path) = self.given.get(tool.name) {
             return self.checked(tool, path).map(Some);
+        }
+        for folder in &self.shipped {
+            if let Some(found) = folder.find(tool, self.progress)? {
+                if let Entry::Vacant(unchecked) = self.notes.entry(found.key.clone()) {
+                    found.check(tool)?;
+                    unchecked.insert(true);
+                }
+                return Ok(Some(found.path));
+            }
         }
         if let Some((args, answer)) = tool.version {
             for path in self.folders.iter().map(|folder| folder.join(tool.name)).collect::<Vec<_>>() {

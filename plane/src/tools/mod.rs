@@ -1,8 +1,8 @@
 //! Finds or builds the programs that the stack runs.
 //!
-//! A program is taken, in this order, from an explicit path, from the folder KUBEBUILDER_ASSETS, from PATH (both only
-//! if its version fits), and from a cache folder. Missing programs are built from embedded Go modules, once per user
-//! and version. Go is only run if a program is missing.
+//! A program is taken, in this order, from an explicit path, from the release that the executable belongs to, from the folder
+//! LAYERCAKE_TOOLS, from the folder KUBEBUILDER_ASSETS, from PATH (both only if its version fits), and from a cache folder.
+//! Missing programs are built from embedded Go modules, once per user and version. Go is only run if a program is missing.
 
 mod build;
 mod cache;
@@ -12,6 +12,7 @@ mod find;
 mod go;
 mod module;
 mod progress;
+mod shipped;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ pub use cache::folder as cache_folder;
 pub use dependencies::{Dependency, dependencies, go_version};
 pub use module::{CLUSTER_API, ETCD, GO, IPAM, KUBERNETES, Module};
 pub use progress::{Progress, progress};
+pub use shipped::pack;
 pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, managers, names};
 
 use crate::error::{Error, Result};
@@ -57,6 +59,11 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Programs that are needed in addition to the control plane's own.
     pub further: Vec<&'static Tool>,
+}
+
+/// Returns the programs that every stack runs.
+pub fn control_plane() -> impl Iterator<Item = &'static Tool> {
+    CONTROL_PLANE.iter()
 }
 
 /// Finds the control plane programs and `options.further`, and builds the missing ones. Blocks for minutes if it has to
@@ -103,7 +110,7 @@ fn found_or_built(
     check_given(options)?;
     let mut paths = BTreeMap::new();
     let mut missing = Vec::new();
-    let mut finder = find::Finder::new(&options.given, cache, progress);
+    let mut finder = find::Finder::new(&options.given, cache, progress).with_shipped(shipped::folders()?);
     for tool in wanted {
         match finder.find(tool)? {
             Some(path) => drop(paths.insert(tool.name, path)),

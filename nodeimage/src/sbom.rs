@@ -1,35 +1,40 @@
-//! Writes an image's software bill of materials (SBOM) as an SPDX 2.3 document.
+//! Writes the software bill of materials (SBOM) of an image or a release as an SPDX 2.3 document.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use plane::digest::sha256;
 use serde_json::{Value, json};
 
-use crate::digest::sha256;
+pub use crate::contents::{copy_licenses, go_modules};
 
+/// A package, crate or module that is part of an image or a release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Part {
-    pub(crate) name: String,
-    pub(crate) version: String,
+pub struct Part {
+    pub name: String,
+    pub version: String,
     /// The package URL (purl).
-    pub(crate) purl: String,
-    pub(crate) source: String,
-    /// The SPDX license identifiers. Empty if unknown.
-    pub(crate) licences: BTreeSet<String>,
+    pub purl: String,
+    /// The download location, or `NOASSERTION`.
+    pub source: String,
+    /// The SPDX license identifiers or expressions, all of which apply. Empty if unknown.
+    pub licences: BTreeSet<String>,
 }
 
 const LICENCE_REFERENCE: &str = "LicenseRef-";
 
-pub(crate) fn document(name: &str, version: &str, parts: &BTreeSet<Part>, epoch: i64) -> Value {
+/// Returns the document for something that consists of `parts`. `purpose` is its primary package purpose, as SPDX names it, and
+/// `epoch` is the document's time in seconds since 1970.
+pub fn document(name: &str, version: &str, purpose: &str, parts: &BTreeSet<Part>, epoch: i64) -> Value {
     let ids: Vec<_> = (1..=parts.len()).map(|number| format!("SPDXRef-Package-{number}")).collect();
     let mut packages = vec![json!({
-        "SPDXID": "SPDXRef-Image", "name": name, "versionInfo": version, "downloadLocation": "NOASSERTION",
+        "SPDXID": "SPDXRef-Whole", "name": name, "versionInfo": version, "downloadLocation": "NOASSERTION",
         "filesAnalyzed": false, "licenseConcluded": "NOASSERTION", "licenseDeclared": "NOASSERTION",
-        "copyrightText": "NOASSERTION", "primaryPackagePurpose": "OPERATING-SYSTEM",
+        "copyrightText": "NOASSERTION", "primaryPackagePurpose": purpose,
     })];
     packages.extend(parts.iter().zip(&ids).map(|(part, id)| package(part, id)));
-    let mut relationships = vec![relationship("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-Image")];
-    relationships.extend(ids.iter().map(|id| relationship("SPDXRef-Image", "CONTAINS", id)));
+    let mut relationships = vec![relationship("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-Whole")];
+    relationships.extend(ids.iter().map(|id| relationship("SPDXRef-Whole", "CONTAINS", id)));
     let references: BTreeSet<_> =
         parts.iter().flat_map(|part| &part.licences).filter(|id| id.starts_with(LICENCE_REFERENCE)).collect();
     let extracted = |id: &&String| json!({"licenseId": id, "extractedText": "The text is in /usr/share/doc/PACKAGE/copyright of the image."});
@@ -49,7 +54,14 @@ pub(crate) fn document(name: &str, version: &str, parts: &BTreeSet<Part>, epoch:
 }
 
 fn package(part: &Part, id: &str) -> Value {
-    let licences: Vec<_> = part.licences.iter().map(String::as_str).collect();
+    let bracket = |licence: &String| {
+        if licence.contains(" OR ") && part.licences.len() > 1 {
+            format!("({licence})")
+        } else {
+            licence.clone()
+        }
+    };
+    let licences: Vec<_> = part.licences.iter().map(bracket).collect();
     let declared = if licences.is_empty() { "NOASSERTION".to_owned() } else { licences.join(" AND ") };
     json!({
         "SPDXID": id, "name": part.name, "versionInfo": part.version, "downloadLocation": part.source,
@@ -82,7 +94,7 @@ mod tests {
     #[test]
     fn every_part_is_listed_with_its_licences() {
         let parts = [part("dash", &["BSD-3-Clause", "LicenseRef-debian-gpl"]), part("zlib1g", &[])];
-        let document = document("node", "v1.36.3", &parts.into(), 1_789_199_741);
+        let document = document("node", "v1.36.3", "OPERATING-SYSTEM", &parts.into(), 1_789_199_741);
         let declared: Vec<_> = document["packages"].as_array().unwrap()[1..]
             .iter()
             .map(|package| (package["name"].as_str().unwrap(), package["licenseDeclared"].as_str().unwrap()))
