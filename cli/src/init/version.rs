@@ -8,6 +8,9 @@ use serde_json::json;
 use crate::args::Output;
 use crate::terminal::output::{write_json, write_out};
 
+/// The commit that a release was built from.
+const COMMIT: Option<&str> = option_env!("LAYERCAKE_COMMIT");
+
 /// Prints the versions as a table or as JSON.
 ///
 /// # Errors
@@ -17,12 +20,13 @@ pub fn print(output: Option<Output>) -> Result<()> {
     let clusters = format!("v{oldest_major}.{oldest} to v{newest_major}.{newest}");
     if output == Some(Output::Json) {
         let document = json!({
-            "schema": 1, "layercake": LAYERCAKE, "clusterApi": CLUSTER_API, "ipamInCluster": IPAM, "kubernetes": clusters,
+            "schema": 1, "layercake": LAYERCAKE, "commit": COMMIT, "clusterApi": CLUSTER_API, "ipamInCluster": IPAM, "kubernetes": clusters,
         });
         return write_json(&document).context("cannot write JSON");
     }
+    let own = COMMIT.map_or_else(|| LAYERCAKE.to_owned(), |commit| format!("{LAYERCAKE} (commit {commit})"));
     let rows = [
-        ("layercake, gcm, capw, vmop", LAYERCAKE),
+        ("layercake, gcm, capw, vmop", own.as_str()),
         ("Cluster API", CLUSTER_API),
         ("IPAM provider in-cluster", IPAM),
         ("Kubernetes of clusters", &clusters),

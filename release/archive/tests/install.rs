@@ -1,0 +1,195 @@
+//! Installs a small release with `release/install.sh`, from a folder and as a URL, and breaks it in each way that users meet.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+const NAME: &str = "layercake-v9.9.9-x86_64-linux";
+
+/// A release whose command is a script, and a prefix to install it to.
+struct Release {
+    folder: TempDir,
+}
+
+impl Release {
+    fn new() -> Self {
+        let release = Self { folder: tempfile::tempdir().unwrap() };
+        release.pack("echo layercake v9.9.9");
+        release
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes the archive with a command that runs `script`, and the checksums.
+    fn pack(&self, script: &str) {
+        let tree = self.path("made").join(NAME);
+        fs::create_dir_all(tree.join("share/man/man1")).unwrap();
+        fs::write(tree.join("share/man/man1/layercake.1"), ".TH layercake 1\n").unwrap();
+        write_program(&tree.join("bin/layercake"), script);
+        fs::create_dir_all(self.path("release")).unwrap();
+        let pack = format!(
+            "cd {NAME} && sha256sum bin/layercake share/man/man1/layercake.1 > SHA256SUMS && cd .. \
+             && tar -czf ../release/{NAME}.tar.gz {NAME} && cd ../release && sha256sum {NAME}.tar.gz > SHA256SUMS"
+        );
+        let done = Command::new("sh").arg("-c").arg(pack).current_dir(self.path("made")).status().unwrap();
+        assert!(done.success());
+    }
+
+    /// Runs install.sh with `args`, and with programs in the folder `bin` before the system's own.
+    fn install(&self, args: &[&str]) -> Output {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../install.sh");
+        let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
+        Command::new("sh")
+            .arg(script)
+            .args(args)
+            .env("PATH", path)
+            .env("HOME", self.path("home"))
+            .output()
+            .unwrap()
+    }
+
+    /// Installs from the folder to the prefix.
+    fn install_here(&self) -> Output {
+        self.install(&["--prefix", &self.path("prefix").to_string_lossy(), &self.path("release").to_string_lossy()])
+    }
+
+    /// Fails unless the installation was refused with `expected` and left the prefix empty.
+    fn assert_refused(&self, output: &Output, expected: &str) {
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(expected), "{error}");
+        assert!(!self.path("prefix/bin/layercake").exists());
+        assert_eq!(left(&self.path("prefix/lib")), Vec::<String>::new());
+    }
+}
+
+fn write_program(path: &Path, script: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let text = path.with_extension("sh");
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // Another process writes the file, because a file that is open for writing can't be run.
+    assert!(Command::new("install").arg("--mode=755").arg(&text).arg(path).status().unwrap().success());
+    fs::remove_file(text).unwrap();
+}
+
+fn left(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn a_release_is_installed_linked_and_replaced() {
+    let release = Release::new();
+    for _ in 0..2 {
+        let output = release.install_here();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(&format!("Installed {NAME}.")) && text.contains("Add "), "{text}");
+        let ran = Command::new(release.path("prefix/bin/layercake")).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "layercake v9.9.9\n");
+        assert!(release.path("prefix/share/man/man1/layercake.1").is_file());
+        assert_eq!(left(&release.path("prefix/lib")), [NAME]);
+    }
+}
+
+#[test]
+fn the_default_is_the_home_folder_and_a_url_is_a_source() {
+    let release = Release::new();
+    let url = format!("file://{}", release.path("release").display());
+    assert!(release.install(&[&url]).status.success());
+    assert!(release.path("home/.local/bin/layercake").is_file());
+}
+
+#[test]
+fn a_changed_byte_in_the_archive_is_found() {
+    let release = Release::new();
+    let archive = release.path("release").join(format!("{NAME}.tar.gz"));
+    let mut bytes = fs::read(&archive).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&archive, bytes).unwrap();
+    release.assert_refused(&release.install_here(), "is damaged: its checksum is not the one in SHA256SUMS");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let release = Release::new();
+    fs::remove_file(release.path("release").join(format!("{NAME}.tar.gz"))).unwrap();
+    release.assert_refused(&release.install_here(), &format!("cannot get {NAME}.tar.gz from"));
+    fs::write(release.path("release/SHA256SUMS"), "").unwrap();
+    release.assert_refused(&release.install_here(), "does not list one archive");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let release = Release::new();
+    write_program(&release.path("bin/tar"), "echo 'tar: No space left on device' >&2; exit 2");
+    release.assert_refused(&release.install_here(), "free about 1 GiB");
+}
+
+#[test]
+fn a_file_system_that_runs_no_programs_is_named() {
+    let release = Release::new();
+    release.pack("echo Permission denied >&2; exit 126");
+    release.assert_refused(&release.install_here(), "Permission denied. If the file system is mounted noexec");
+}
+
+#[test]
+fn a_prefix_that_cannot_be_written_is_named() {
+    let release = Release::new();
+    fs::write(release.path("prefix"), "a file").unwrap();
+    let output = release.install_here();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Choose another folder with --prefix"));
+}
+
+#[test]
+fn an_interrupted_installation_keeps_the_old_release() {
+    let release = Release::new();
+    assert!(release.install_here().status.success());
+    // The shell that runs install.sh is killed while it unpacks.
+    write_program(&release.path("bin/tar"), "kill -TERM $PPID; exit 1");
+    assert!(!release.install_here().status.success());
+    assert_eq!(left(&release.path("prefix/lib")), [NAME]);
+    // Not even a handler runs after SIGKILL. The next installation removes what is left.
+    write_program(&release.path("bin/tar"), "kill -KILL $PPID");
+    assert!(!release.install_here().status.success());
+    assert_eq!(left(&release.path("prefix/lib")).len(), 2);
+    fs::remove_file(release.path("bin/tar")).unwrap();
+    assert!(Command::new(release.path("prefix/bin/layercake")).status().unwrap().success());
+    assert!(release.install_here().status.success());
+    assert_eq!(left(&release.path("prefix/lib")), [NAME]);
+}
+
+#[test]
+fn a_signature_is_verified_if_a_key_is_named() {
+    let release = Release::new();
+    let install = || {
+        release.install(&[
+            "--prefix",
+            &release.path("prefix").to_string_lossy(),
+            "--public-key",
+            "key.pub",
+            &release.path("release").to_string_lossy(),
+        ])
+    };
+    write_program(&release.path("bin/minisign"), "exit 1");
+    release.assert_refused(&install(), "cannot get SHA256SUMS.minisig");
+    fs::write(release.path("release/SHA256SUMS.minisig"), "signature").unwrap();
+    release.assert_refused(&install(), "the signature of SHA256SUMS is not valid for the key in key.pub");
+    write_program(&release.path("bin/minisign"), "[ \"$*\" = \"-V -q -p key.pub -m ${6}\" ]");
+    let output = install();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_help_lists_the_options() {
+    let release = Release::new();
+    let help = String::from_utf8(release.install(&["--help"]).stdout).unwrap();
+    assert!(help.starts_with("Installs a release") && help.contains("--prefix") && !help.contains("set -eu"), "{help}");
+    assert_eq!(fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join("../install.sh")).unwrap().permissions().mode() & 0o111, 0o111);
+}
