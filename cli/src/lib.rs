@@ -33,7 +33,6 @@
 
 pub mod args;
 pub mod bundle;
-pub mod cluster_view;
 mod clusters;
 mod convert;
 pub mod describe;

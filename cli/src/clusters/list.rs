@@ -5,10 +5,8 @@ use jiff::Timestamp;
 
 use super::SCHEMA;
 use crate::args::{List, Output};
-use crate::describe::pause;
+use crate::describe::cluster_view::ClusterView;
 use crate::describe::words::age;
-use crate::follow::progress::{Count, counts_of_cluster};
-use crate::kube::connection::{CLUSTER, KindName, api_in, dynamic_api_in, not_served, served};
 use crate::local::target::Target;
 use crate::terminal::exit::{ExitStatus, failed};
 use crate::terminal::output::{align, say, write_json, write_out};
@@ -59,7 +57,7 @@ fn table(clusters: &[ClusterView], now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster_view::Count;
+    use crate::describe::cluster_view::Count;
 
     #[test]
     fn a_cluster_is_a_row() {

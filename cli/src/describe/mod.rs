@@ -1,6 +1,7 @@
 //! `layercake describe`: shows a cluster's or VM's objects, and the first cause if it isn't ready.
 
 pub mod cause;
+pub mod cluster_view;
 pub mod gather;
 pub mod limits;
 pub mod next;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::progress::{self, Milestone};
-use crate::cluster_view::{ClusterView, Count};
+use crate::describe::cluster_view::{ClusterView, Count};
 use crate::describe::next::next;
 use crate::describe::tree::Objects;
 use crate::describe::{Blocking, Root, print};

@@ -5,7 +5,7 @@ use kube::core::DynamicObject;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cluster_view::ClusterView;
+use crate::describe::cluster_view::ClusterView;
 use crate::describe::object::condition;
 use crate::describe::tree::{Objects, UNREAD};
 

@@ -9,7 +9,7 @@ use bounds::printable;
 use jiff::Timestamp;
 
 use super::cluster_report::ClusterReport;
-use crate::cluster_view::Count;
+use crate::describe::cluster_view::Count;
 use crate::describe::tree::Tree;
 use crate::describe::words::cut;
 use crate::describe::{Blocking, TreeNode, cause, print};

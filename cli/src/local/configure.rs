@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::names::VMOP_NAMESPACE;
+use kit::objects::Objects;
 use kube::Client;
 use serde_json::json;
 
@@ -31,7 +32,7 @@ pub async fn apply_site<T>(
 ) -> Result<T> {
     given.check(client).await?;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
-    plane::apply(client, &namespace).await?;
+    Objects::new(client).apply(&namespace).await?;
     let writer = Writer::quiet(client, WITHIN);
     writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
     let started = start().await?;

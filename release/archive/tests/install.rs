@@ -56,7 +56,11 @@ impl Release {
 
     /// Installs from the folder to the prefix.
     fn install_here(&self) -> Output {
-        self.install(&["--prefix", &self.path("prefix").to_string_lossy(), &self.path("release").to_string_lossy()])
+        self.install(&[
+            "--prefix",
+            &self.path("prefix").to_string_lossy(),
+            &self.path("release").to_string_lossy(),
+        ])
     }
 
     /// Fails unless the installation was refused with `expected` and left the prefix empty.
@@ -136,7 +140,8 @@ fn a_full_disk_leaves_nothing() {
 fn a_file_system_that_runs_no_programs_is_named() {
     let release = Release::new();
     release.pack("echo Permission denied >&2; exit 126");
-    release.assert_refused(&release.install_here(), "Permission denied. If the file system is mounted noexec");
+    release
+        .assert_refused(&release.install_here(), "Permission denied. If the file system is mounted noexec");
 }
 
 #[test]
@@ -190,6 +195,16 @@ fn a_signature_is_verified_if_a_key_is_named() {
 fn the_help_lists_the_options() {
     let release = Release::new();
     let help = String::from_utf8(release.install(&["--help"]).stdout).unwrap();
-    assert!(help.starts_with("Installs a release") && help.contains("--prefix") && !help.contains("set -eu"), "{help}");
-    assert_eq!(fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join("../install.sh")).unwrap().permissions().mode() & 0o111, 0o111);
+    assert!(
+        help.starts_with("Installs a release") && help.contains("--prefix") && !help.contains("set -eu"),
+        "{help}"
+    );
+    assert_eq!(
+        fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join("../install.sh"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o111,
+        0o111
+    );
 }

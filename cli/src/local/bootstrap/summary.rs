@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Output;
+use crate::describe::cluster_view::{ClusterView, TKC};
 use crate::describe::words::age;
 use crate::state::folder::Folder;
 use crate::state::record::Record;

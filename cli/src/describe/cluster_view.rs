@@ -13,10 +13,10 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::connection::{CLUSTER, KindName, dynamic_api_in, not_served, served};
 use crate::describe::object::condition;
 use crate::describe::tree::{Objects, UNREAD};
 use crate::describe::{Root, pause};
+use crate::kube::connection::{CLUSTER, KindName, dynamic_api_in, not_served, served};
 
 /// The [`ClusterView::kind`] of TanzuKubernetesClusters.
 pub const TKC: &str = "tkc";
