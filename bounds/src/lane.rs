@@ -7,11 +7,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::places::{Granted, Places, Ticket};
+use crate::places::{Granted, PermitQueue, Ticket};
 
 /// A concurrency limit with a fair queue of waiters. Clones share the limit.
 #[derive(Clone)]
-pub struct Lane(Arc<Mutex<Places<oneshot::Sender<Turn>>>>);
+pub struct Lane(Arc<Mutex<PermitQueue<oneshot::Sender<Turn>>>>);
 
 /// Permits to work in a lane. They are released on drop.
 pub struct Turn {
@@ -23,7 +23,7 @@ pub struct Turn {
 impl Lane {
     /// Creates a lane with `width` permits. Each share can hold at most `per_share` permits.
     pub fn new(width: usize, per_share: usize) -> Self {
-        Self(Arc::new(Mutex::new(Places::new(width, per_share))))
+        Self(Arc::new(Mutex::new(PermitQueue::new(width, per_share))))
     }
 
     /// Creates a lane with `per_share` permits for each share, and any number in total.
@@ -32,9 +32,9 @@ impl Lane {
     }
 
     /// Creates a lane with `width` permits, in which a share gets at most as many permits as it leaves to other shares
-    /// ([`Places::halved`]).
+    /// ([`PermitQueue::halved`]).
     pub fn halved(width: usize) -> Self {
-        Self(Arc::new(Mutex::new(Places::halved(width))))
+        Self(Arc::new(Mutex::new(PermitQueue::halved(width))))
     }
 
     /// Waits for a permit for `share`. The share that holds the fewest permits is served first. If shares hold equally many, the

@@ -18,6 +18,6 @@ pub use budget::{Budget, Exceeded};
 pub use confidential::Confidential;
 pub use json::JsonMeter;
 pub use lane::{Lane, Turn};
-pub use places::{Granted, Places, Ticket};
+pub use places::{Granted, PermitQueue, Ticket};
 pub use text::printable;
 pub use yaml::{NODE_BYTES, YamlError, from_yaml, from_yaml_documents};

@@ -27,9 +27,9 @@ impl Most {
 /// The share that holds the fewest permits is served first. If shares hold equally many, the share whose first waiter has
 /// waited longest is served first. A waiter that needs more permits than are free keeps its turn: waiters after it aren't
 /// served, unless the limit of its own share blocks it. Each operation takes O(log n) time for n waiting shares;
-/// [`Places::give_up`] also takes time in proportion to the queue of its share.
+/// [`PermitQueue::give_up`] also takes time in proportion to the queue of its share.
 #[derive(Debug)]
-pub struct Places<W> {
+pub struct PermitQueue<W> {
     width: usize,
     most: Most,
     taken: usize,
@@ -68,7 +68,7 @@ pub struct Granted<W> {
     pub waiter: W,
 }
 
-impl<W> Places<W> {
+impl<W> PermitQueue<W> {
     /// Creates a queue with `width` permits. Each share can hold at most `per_share` permits.
     pub fn new(width: usize, per_share: usize) -> Self {
         Self::with(width, Most::Fixed(per_share))
@@ -189,19 +189,19 @@ mod tests {
 
     #[test]
     fn a_share_takes_no_more_places_than_it_leaves_to_others() {
-        let mut places = Places::<()>::halved(1000);
+        let mut places = PermitQueue::<()>::halved(1000);
         let mut held = Vec::new();
         for share in ["a", "b", "c", "d"] {
             held.push(std::iter::repeat_with(|| places.take(share, 1)).take_while(|&taken| taken).count());
         }
         assert_eq!(held, [500, 250, 125, 63]);
         assert!(places.take("e", 1), "the next share gets a permit");
-        assert!(Places::<()>::halved(1).take("a", 1), "the only place is one");
+        assert!(PermitQueue::<()>::halved(1).take("a", 1), "the only place is one");
     }
 
     #[test]
     fn who_waits_comes_in_the_order_of_what_its_share_has() {
-        let mut places = Places::new(4, 3);
+        let mut places = PermitQueue::new(4, 3);
         assert!((0..3).all(|_| places.take("a", 1)) && !places.take("a", 1) && places.take("b", 1));
         let mut last = None;
         for (share, waiter) in [("a", 1), ("a", 2), ("b", 3), ("c", 4)] {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_waiter_for_many_permits_is_not_overtaken() {
-        let mut places = Places::new(10, 8);
+        let mut places = PermitQueue::new(10, 8);
         assert!(places.take("a", 7));
         places.wait("b", 5, "large");
         assert!(!places.take("b", 1), "its own share waits");
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_waiter_that_its_own_share_blocks_holds_up_no_other_share() {
-        let mut places = Places::new(10, 4);
+        let mut places = PermitQueue::new(10, 4);
         assert!(places.take("a", 3));
         let blocked = places.wait("a", 2, "large");
         places.wait("a", 1, "small");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_that_wait_cost_no_scan_each() {
-        let mut places = Places::new(1, 1);
+        let mut places = PermitQueue::new(1, 1);
         assert!(places.take("0", 1));
         for waiter in 0..100_000_u32 {
             places.wait(&(waiter % 1000).to_string(), 1, waiter);

@@ -10,7 +10,7 @@ use api::vmop::{
     VirtualMachineSetResourcePolicy,
 };
 use kit::Runtime;
-use kit::optional::{Optional, optional};
+use kit::optional::{Optional, watch_optional};
 use kit::watch::{self, Cache, Watchable};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
@@ -63,12 +63,12 @@ impl Caches {
             networks: watch(started, &scope),
             address_claims: watch(started, &scope),
             addresses: watch(started, &scope),
-            pools: optional(started, within(started, &scope)),
-            global_pools: optional(started, Api::all(started.client.clone())),
+            pools: watch_optional(started, within(started, &scope)),
+            global_pools: watch_optional(started, Api::all(started.client.clone())),
             classes: watch::objects(started, Api::all(started.client.clone())),
             images: watch::objects(started, Api::all(started.client.clone())),
-            zones: optional(started, within(started, &scope)),
-            availability_zones: optional(started, Api::all(started.client.clone())),
+            zones: watch_optional(started, within(started, &scope)),
+            availability_zones: watch_optional(started, Api::all(started.client.clone())),
             scope,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::conditions::{contract, vmop, wcp_machine as reasons};
 use api::names::annotation::DELETE_FOR_MOVE;
 use kit::apply::is_already_exists;
-use kit::events::named;
+use kit::events::describe_object;
 use kit::expectations::StaleCache;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
@@ -40,7 +40,7 @@ impl Error {
     /// Returns a function that adds a description of the request to an API error. `what` is the start of the description, such as
     /// `deleting`, and `object` completes it.
     pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
-        let what = format!("{what} {}", named(object));
+        let what = format!("{what} {}", describe_object(object));
         move |source| Self::Api { what, source }
     }
 }

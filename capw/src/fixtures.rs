@@ -11,7 +11,7 @@ use api::capw::{WCPCluster, WCPMachine, WCPMachineSpec};
 use api::names::label;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use kit::optional::Optional;
 use kit::watch::{Cache, Watchable};
 use kube::api::ObjectMeta;
@@ -57,7 +57,7 @@ pub fn cluster() -> Cluster {
 }
 
 pub fn wcp_cluster() -> WCPCluster {
-    let mut owner = controlled_by(&cluster());
+    let mut owner = build_controller_reference(&cluster());
     owner.controller = None;
     let metadata = ObjectMeta { owner_references: Some(vec![owner]), ..meta("test-cluster") };
     WCPCluster { metadata, ..WCPCluster::default() }
@@ -82,8 +82,10 @@ pub fn machine(control_plane: bool) -> Machine {
 }
 
 pub fn wcp_machine() -> WCPMachine {
-    let metadata =
-        ObjectMeta { owner_references: Some(vec![controlled_by(&machine(true))]), ..meta("machine") };
+    let metadata = ObjectMeta {
+        owner_references: Some(vec![build_controller_reference(&machine(true))]),
+        ..meta("machine")
+    };
     let spec = WCPMachineSpec {
         class_name: "best-effort-small".into(),
         image_name: "photon-3-k8s-v1.17.4---vmware.1-tkg.1.0dba899".into(),

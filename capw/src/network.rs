@@ -30,14 +30,14 @@ pub enum EndpointProvider {
 
 /// An IPAM pool, written `KIND/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressPool {
+pub struct PoolReference {
     /// The kind, such as `InClusterIPPool`.
     pub kind: String,
     /// The pool name. A namespaced pool is in the cluster's namespace.
     pub name: String,
 }
 
-impl FromStr for AddressPool {
+impl FromStr for PoolReference {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -66,7 +66,7 @@ pub struct NetworkFlags {
     /// The pool for virtual IPs, in the API group ipam.cluster.x-k8s.io: InClusterIPPool/NAME for the pool with this name in the
     /// cluster's namespace, or GlobalInClusterIPPool/NAME for one pool for all namespaces.
     #[arg(long, value_name = "KIND/NAME", overrides_with = "endpoint_pool")]
-    pub endpoint_pool: Option<AddressPool>,
+    pub endpoint_pool: Option<PoolReference>,
 }
 
 impl NetworkFlags {
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn a_pool_is_kind_and_name() {
-        let pool = AddressPool { kind: "InClusterIPPool".into(), name: "vips".into() };
+        let pool = PoolReference { kind: "InClusterIPPool".into(), name: "vips".into() };
         assert_eq!("InClusterIPPool/vips".parse(), Ok(pool));
         for wrong in ["", "vips", "/vips", "InClusterIPPool/", "a/b/c"] {
-            assert!(wrong.parse::<AddressPool>().is_err(), "{wrong}");
+            assert!(wrong.parse::<PoolReference>().is_err(), "{wrong}");
         }
     }
 

@@ -9,7 +9,7 @@ use api::capw;
 use api::conditions::contract::{NOT_PAUSED, PAUSED};
 use api::names::{annotation, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use kit::status::condition;
 use kit::watch::{Cache, Watchable};
 use kube::api::ObjectMeta;
@@ -90,7 +90,7 @@ pub fn beside<K: Watchable>(cache: &Cache<K>, of: &impl Resource, name: &str) ->
 
 /// The state of a name that an owner needs for a child object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum NameAvailability {
     /// The child doesn't exist or belongs to the owner, so capw may write it.
     Free,
     /// The child belongs to a deleted owner with the same name and will be garbage-collected.
@@ -105,28 +105,28 @@ where
     O: Resource<DynamicType = ()>,
     C: Resource,
 {
-    claim(owner, Some(child), |_| false) == Claim::Free
+    claim(owner, Some(child), |_| false) == NameAvailability::Free
 }
 
 /// Returns whether `owner` may write `child`, an object that has the name of one of the owner's children.
 ///
 /// A child without a controller is `Taken`, unless `marked` finds a value in the child that only capw sets. Such a child lost
 /// its owner reference, for example through an orphaning deletion or a restored backup.
-pub fn claim<O, C>(owner: &O, child: Option<&C>, marked: impl FnOnce(&C) -> bool) -> Claim
+pub fn claim<O, C>(owner: &O, child: Option<&C>, marked: impl FnOnce(&C) -> bool) -> NameAvailability
 where
     O: Resource<DynamicType = ()>,
     C: Resource,
 {
-    let Some(child) = child else { return Claim::Free };
+    let Some(child) = child else { return NameAvailability::Free };
     let owners = child.meta().owner_references.as_deref().unwrap_or_default();
     let Some(controller) = owners.iter().find(|owner| owner.controller == Some(true)) else {
-        return if marked(child) { Claim::Free } else { Claim::Taken };
+        return if marked(child) { NameAvailability::Free } else { NameAvailability::Taken };
     };
     let namesake = controller.kind == O::kind(&()) && Some(&controller.name) == owner.meta().name.as_ref();
     match namesake {
-        true if Some(&controller.uid) == owner.meta().uid.as_ref() => Claim::Free,
-        true => Claim::Former,
-        false => Claim::Taken,
+        true if Some(&controller.uid) == owner.meta().uid.as_ref() => NameAvailability::Free,
+        true => NameAvailability::Former,
+        false => NameAvailability::Taken,
     }
 }
 
@@ -139,7 +139,7 @@ where
         name: Some(name),
         namespace: owner.namespace(),
         labels: Some(BTreeMap::from([(label::CLUSTER_NAME.to_owned(), cluster.to_owned())])),
-        owner_references: Some(vec![controlled_by(owner)]),
+        owner_references: Some(vec![build_controller_reference(owner)]),
         ..ObjectMeta::default()
     }
 }
@@ -163,16 +163,20 @@ mod tests {
         let ours = wcp_machine("a", "1");
         let of = |owner: &WCPMachine| {
             let mut vm = VirtualMachine::default();
-            vm.metadata.owner_references = Some(vec![controlled_by(owner)]);
+            vm.metadata.owner_references = Some(vec![build_controller_reference(owner)]);
             vm
         };
         let claimed = |child: Option<&VirtualMachine>, marked| claim(&ours, child, |_| marked);
-        assert_eq!(claimed(None, false), Claim::Free);
-        assert_eq!(claimed(Some(&of(&ours)), false), Claim::Free);
-        assert_eq!(claimed(Some(&of(&wcp_machine("a", "0"))), true), Claim::Former);
-        assert_eq!(claimed(Some(&of(&wcp_machine("b", "1"))), true), Claim::Taken);
-        assert_eq!(claimed(Some(&VirtualMachine::default()), true), Claim::Free);
-        assert_eq!(claimed(Some(&VirtualMachine::default()), false), Claim::Taken, "a user made it");
+        assert_eq!(claimed(None, false), NameAvailability::Free);
+        assert_eq!(claimed(Some(&of(&ours)), false), NameAvailability::Free);
+        assert_eq!(claimed(Some(&of(&wcp_machine("a", "0"))), true), NameAvailability::Former);
+        assert_eq!(claimed(Some(&of(&wcp_machine("b", "1"))), true), NameAvailability::Taken);
+        assert_eq!(claimed(Some(&VirtualMachine::default()), true), NameAvailability::Free);
+        assert_eq!(
+            claimed(Some(&VirtualMachine::default()), false),
+            NameAvailability::Taken,
+            "a user made it"
+        );
     }
 
     #[test]
@@ -180,7 +184,7 @@ mod tests {
         let machine = |controller: Option<&str>, labelled: bool| {
             let mut machine = crate::fixtures::machine(labelled);
             machine.metadata.owner_references = controller.map(|kind| {
-                let mut owner = controlled_by(&capi::Cluster::default());
+                let mut owner = build_controller_reference(&capi::Cluster::default());
                 owner.kind = kind.to_owned();
                 vec![owner]
             });
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn an_owner_of_another_group_is_none_of_cluster_api() {
         let mut machine = WCPMachine::default();
-        let mut reference = controlled_by(&capi::Machine::default());
+        let mut reference = build_controller_reference(&capi::Machine::default());
         reference.name = "m".into();
         machine.metadata.owner_references = Some(vec![reference.clone()]);
         assert_eq!(owner(&machine, "Machine"), Some("m"));

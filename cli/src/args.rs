@@ -24,7 +24,7 @@ pub use clusters::{
 };
 pub use convert::Convert;
 pub use image::{ImageBuild, ImageCommand, ImageImport};
-pub use init::{CredentialFlags, Init, InitCommand, Manifests, RegistryFlags, Uninstall};
+pub use init::{CredentialFlags, Init, InitCommand, ManifestsFlags, RegistryFlags, Uninstall};
 pub use new::{NewCluster, NewCommand};
 use shared::duration;
 pub use shared::{ClusterFlags, NodeKind, OperatorFlags, Output, SiteNetworkProvider, TargetFlags};
@@ -60,7 +60,7 @@ pub enum CliCommand {
     Doctor(Doctor),
     /// Collect the information that support needs to diagnose a cluster or VM: objects, events, logs and checks, in
     /// one file, without secrets. Changes nothing.
-    Bundle(Bundle),
+    Bundle(BundleFlags),
     /// Check manifests without a cluster. Exit status 1 if a manifest has an error.
     Lint {
         /// Manifests; `-` is standard input.
@@ -86,7 +86,7 @@ pub enum CliCommand {
     /// it writes anything. Run it again after an interruption.
     Init(Box<Init>),
     /// Print what `init` applies as manifests, by default for a cluster with cert-manager.
-    Manifests(Manifests),
+    Manifests(ManifestsFlags),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
     /// Apply manifests, and show the progress of their clusters until they run. If the manifests have only clusters,
@@ -154,7 +154,7 @@ pub struct Up {
     pub output: Option<Output>,
     /// The protocol between the VM operator and vCenter.
     #[arg(long, value_enum, default_value_t)]
-    pub wire: Wire,
+    pub wire: VimProtocol,
     /// The network of the simulated vSphere.
     #[arg(long, value_enum, default_value_t)]
     pub network: SiteNetwork,
@@ -190,7 +190,7 @@ impl Up {
 
 /// Protocols of vCenter's VIM API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Wire {
+pub enum VimProtocol {
     /// The best one that vCenter supports.
     #[default]
     Auto,
@@ -201,7 +201,7 @@ pub enum Wire {
     Soap,
 }
 
-impl Wire {
+impl VimProtocol {
     /// Returns the protocol's name in the VM operator's provider configuration.
     pub fn name(self) -> &'static str {
         match self {
@@ -318,7 +318,7 @@ pub enum DoctorOutput {
 
 /// Flags of `bundle`.
 #[derive(Clone, Debug, Args)]
-pub struct Bundle {
+pub struct BundleFlags {
     /// Collect only from this namespace and from the programs' namespaces. Can be repeated. Default: all namespaces.
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,

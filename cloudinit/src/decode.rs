@@ -10,7 +10,7 @@ use base64::{DecodeError, Engine as _};
 use bounds::{Budget, Exceeded};
 use flate2::read::MultiGzDecoder;
 
-use crate::{Counted, ENCODING, Error, METADATA, Metadata, REDACTED, USERDATA, VENDORDATA};
+use crate::{Counted, ENCODING, Error, METADATA, NodeMetadata, REDACTED, USERDATA, VENDORDATA};
 
 /// A base64 decoder that is as lenient about padding as Python's.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -22,7 +22,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// Decoded guestinfo values. Missing, empty and redacted values are `None`.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedGuestinfo {
     /// The node's identity as YAML or JSON.
     pub metadata: Option<Vec<u8>>,
     /// The node's first boot configuration, which is secret.
@@ -31,23 +31,23 @@ pub struct Decoded {
     pub vendordata: Option<Vec<u8>>,
 }
 
-impl Decoded {
+impl DecodedGuestinfo {
     /// Parses the metadata. Fails if it is missing.
-    pub fn metadata(&self, budget: &Budget) -> Result<Metadata, Error> {
+    pub fn metadata(&self, budget: &Budget) -> Result<NodeMetadata, Error> {
         read_metadata(self.metadata.as_deref(), budget)
     }
 }
 
-fn read_metadata(bytes: Option<&[u8]>, budget: &Budget) -> Result<Metadata, Error> {
+fn read_metadata(bytes: Option<&[u8]>, budget: &Budget) -> Result<NodeMetadata, Error> {
     let missing = || Error::NotMetadata { reason: "the value is missing".to_owned() };
     let text = std::str::from_utf8(bytes.ok_or_else(missing)?)
         .map_err(|_| Error::NotMetadata { reason: "it is not UTF-8".to_owned() })?;
-    Metadata::from_yaml(text, budget)
+    NodeMetadata::from_yaml(text, budget)
 }
 
-impl fmt::Debug for Decoded {
+impl fmt::Debug for DecodedGuestinfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decoded")
+        f.debug_struct("DecodedGuestinfo")
             .field("metadata", &self.metadata.as_deref().map(String::from_utf8_lossy))
             .field("userdata", &self.userdata.as_deref().map(Counted))
             .field("vendordata", &self.vendordata.as_deref().map(Counted))
@@ -59,8 +59,8 @@ impl fmt::Debug for Decoded {
 ///
 /// Supports the encodings `base64`, `b64`, `gzip+base64` and `gz+b64`, and treats any other encoding as plain text. All
 /// output is charged to the budget.
-pub fn decode(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Decoded, Error> {
-    Ok(Decoded {
+pub fn decode(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<DecodedGuestinfo, Error> {
+    Ok(DecodedGuestinfo {
         metadata: value(keys, METADATA, budget)?,
         userdata: value(keys, USERDATA, budget)?,
         vendordata: value(keys, VENDORDATA, budget)?,
@@ -68,7 +68,7 @@ pub fn decode(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Decode
 }
 
 /// Decodes and parses only the metadata. Fails if it is missing.
-pub fn decode_metadata(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<Metadata, Error> {
+pub fn decode_metadata(keys: &BTreeMap<String, String>, budget: &Budget) -> Result<NodeMetadata, Error> {
     read_metadata(value(keys, METADATA, budget)?.as_deref(), budget)
 }
 

@@ -9,7 +9,7 @@ use bounds::Budget;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
-use crate::{ENCODING, Error, GZIP_BASE64, METADATA, Metadata, USERDATA, VALUE_LIMIT, VENDORDATA};
+use crate::{ENCODING, Error, GZIP_BASE64, METADATA, NodeMetadata, USERDATA, VALUE_LIMIT, VENDORDATA};
 
 /// The number of bytes that are charged to the budget and compressed at a time.
 const PIECE: usize = 64 * 1024;
@@ -21,7 +21,7 @@ const PIECE: usize = 64 * 1024;
 /// template. Equal input yields equal bytes. The error for a value that is too long names the value's key. All output
 /// is charged to the budget.
 pub fn encode(
-    metadata: &Metadata,
+    metadata: &NodeMetadata,
     userdata: &[u8],
     vendordata: Option<&[u8]>,
     budget: &Budget,

@@ -17,9 +17,9 @@ use std::fmt;
 
 use bounds::Exceeded;
 
-pub use decode::{Decoded, decode, decode_metadata, redacted, unpacked};
+pub use decode::{DecodedGuestinfo, decode, decode_metadata, redacted, unpacked};
 pub use encode::encode;
-pub use metadata::{Metadata, WaitOnNetwork, mapping};
+pub use metadata::{NodeMetadata, WaitOnNetwork, mapping};
 pub use reporter::{BOOTSTRAP_CONDITION, BOOTSTRAP_LOG, BOOTSTRAP_REPORTED, BOOTSTRAP_REPORTER};
 
 /// The metadata key, for the node's identity.

@@ -12,7 +12,7 @@ use crate::Error;
 /// A node's metadata. Templates refer to a key as `ds.meta_data.<key>`, with `_` instead of `-`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Metadata {
+pub struct NodeMetadata {
     /// The instance ID. After a change, cloud-init treats the next boot as a first boot.
     pub instance_id: String,
     /// The host name that the node sets.
@@ -55,7 +55,7 @@ pub struct WaitOnNetwork {
     pub ipv6: Option<bool>,
 }
 
-impl Metadata {
+impl NodeMetadata {
     /// Creates a node's metadata. `name` becomes the instance ID and the host name.
     ///
     /// The metadata tells cloud-init to redact the secrets after it has read them, and to wait for an IPv4 address,

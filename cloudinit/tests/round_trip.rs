@@ -7,7 +7,7 @@ use std::io::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bounds::{Budget, Exceeded};
-use cloudinit::{Error, Metadata, decode, decode_metadata, encode, mapping, redacted, unpacked};
+use cloudinit::{Error, NodeMetadata, decode, decode_metadata, encode, mapping, redacted, unpacked};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
@@ -26,9 +26,12 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn node() -> Metadata {
-    Metadata::of_node("test-cluster-control-plane-jwsx7", "vsphere://423697d9-706c-3e92-7514-088978955321")
-        .with_control_plane_endpoint("192.168.123.3", 6443)
+fn node() -> NodeMetadata {
+    NodeMetadata::of_node(
+        "test-cluster-control-plane-jwsx7",
+        "vsphere://423697d9-706c-3e92-7514-088978955321",
+    )
+    .with_control_plane_endpoint("192.168.123.3", 6443)
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn what_grows_when_it_is_unpacked_is_counted() {
 #[test]
 fn metadata_with_aliases_is_refused() {
     let text = format!("a0: &a \"{}\"\ninstance-id: x\nb: [{}]", "x".repeat(100_000), "*a,".repeat(1000));
-    assert!(matches!(Metadata::from_yaml(&text, &enough()), Err(Error::NotMetadata { .. })));
+    assert!(matches!(NodeMetadata::from_yaml(&text, &enough()), Err(Error::NotMetadata { .. })));
     let error = mapping(&text, &enough()).unwrap_err().to_string();
     assert!(error.starts_with("is not a YAML mapping: it has an anchor or an alias"), "{error}");
     assert!(!error.contains('x'), "{error}");
@@ -208,7 +211,7 @@ proptest! {
 
     #[test]
     fn what_was_encoded_is_decoded(userdata in proptest::collection::vec(any::<u8>(), 1..4096), name in "[a-z0-9-]{1,63}") {
-        let metadata = Metadata::of_node(&name, "vsphere://1");
+        let metadata = NodeMetadata::of_node(&name, "vsphere://1");
         let decoded = decode(&encode(&metadata, &userdata, Some(&userdata), &enough()).unwrap(), &enough()).unwrap();
         prop_assert_eq!(decoded.metadata(&enough()).unwrap(), metadata);
         prop_assert_eq!(decoded.userdata.as_deref(), Some(userdata.as_slice()));
@@ -220,6 +223,6 @@ proptest! {
         let mut metadata = node();
         metadata.hostname = Some(value.clone());
         metadata.other.insert(format!("x-{key}"), serde_json::Value::String(value));
-        prop_assert_eq!(Metadata::from_yaml(&metadata.to_yaml().unwrap(), &enough()).unwrap(), metadata);
+        prop_assert_eq!(NodeMetadata::from_yaml(&metadata.to_yaml().unwrap(), &enough()).unwrap(), metadata);
     }
 }

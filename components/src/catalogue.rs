@@ -7,7 +7,7 @@ use crate::memory::Memory;
 pub struct Component {
     /// The component name for users.
     pub name: &'static str,
-    pub source: Source,
+    pub source: ManifestSource,
     /// The value of label `cluster.x-k8s.io/provider` if clusterctl knows the component as a provider. For upstream components,
     /// it is also the name of the component's entry in clusterctl's inventory.
     pub provider_label: Option<&'static str>,
@@ -20,7 +20,7 @@ pub struct Component {
 
 /// The source of a component's manifests.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ManifestSource {
     /// A folder in config/.
     Config(&'static str),
     /// Cluster API or another Kubernetes community project.
@@ -84,8 +84,8 @@ const IPAM_MEMORY: Memory = Memory { request_mib: 64, limit_mib: 256 };
 /// The memory for Layercake's programs, as in config/.
 const OWN_MEMORY: Memory = Memory { request_mib: 32, limit_mib: 256 };
 
-const fn of_cluster_api(manifests: &'static str, provider: (&'static str, &'static str)) -> Source {
-    Source::Upstream { manifests, provider, oldest: OLDEST_CLUSTER_API }
+const fn of_cluster_api(manifests: &'static str, provider: (&'static str, &'static str)) -> ManifestSource {
+    ManifestSource::Upstream { manifests, provider, oldest: OLDEST_CLUSTER_API }
 }
 
 const fn cluster_api_image(name: &'static str) -> Image {
@@ -127,7 +127,7 @@ pub static COMPONENTS: [Component; 7] = [
     },
     Component {
         name: "ipam-in-cluster",
-        source: Source::Upstream {
+        source: ManifestSource::Upstream {
             manifests: "capi-ipam-in-cluster",
             provider: ("in-cluster", "IPAMProvider"),
             oldest: OLDEST_IPAM,
@@ -144,7 +144,7 @@ pub static COMPONENTS: [Component; 7] = [
     },
     Component {
         name: "vmop",
-        source: Source::Config("vmop"),
+        source: ManifestSource::Config("vmop"),
         provider_label: Some("runtime-extension-vm-operator"),
         namespace: "vmware-system-vmop",
         deployment: "vmware-system-vmop-controller-manager",
@@ -153,7 +153,7 @@ pub static COMPONENTS: [Component; 7] = [
     },
     Component {
         name: "capw",
-        source: Source::Config("capw"),
+        source: ManifestSource::Config("capw"),
         provider_label: Some("infrastructure-wcp"),
         namespace: "vmware-system-capw",
         deployment: "vmware-system-capw-controller-manager",
@@ -162,7 +162,7 @@ pub static COMPONENTS: [Component; 7] = [
     },
     Component {
         name: "gcm",
-        source: Source::Config("gcm"),
+        source: ManifestSource::Config("gcm"),
         provider_label: None,
         namespace: "vmware-system-tkg",
         deployment: "vmware-system-tkg-controller-manager",
@@ -174,7 +174,7 @@ pub static COMPONENTS: [Component; 7] = [
 impl Component {
     /// Returns true if the component comes from an upstream project.
     pub fn is_upstream(&self) -> bool {
-        matches!(self.source, Source::Upstream { .. })
+        matches!(self.source, ManifestSource::Upstream { .. })
     }
 
     /// Returns true if the manager connects to workload clusters, through a [proxy](crate::guest_proxy).
@@ -197,7 +197,9 @@ impl Component {
     /// Returns the component with this manifest name: a folder in config/ or config/upstream.
     pub fn of_manifests(name: &str) -> Option<&'static Self> {
         COMPONENTS.iter().find(|component| match component.source {
-            Source::Config(manifests) | Source::Upstream { manifests, .. } => manifests == name,
+            ManifestSource::Config(manifests) | ManifestSource::Upstream { manifests, .. } => {
+                manifests == name
+            }
         })
     }
 

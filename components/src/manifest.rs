@@ -21,7 +21,7 @@ pub fn parse(what: &str, yaml: &str) -> Result<Vec<Value>> {
 
 /// The address and key by which an API server on this machine calls a webhook server.
 #[derive(Debug, Clone)]
-pub struct Endpoint {
+pub struct WebhookEndpoint {
     /// The port on 127.0.0.1.
     pub port: u16,
     /// The CA that signed the server's certificate, as PEM in base64.
@@ -30,7 +30,7 @@ pub struct Endpoint {
     pub conversion_key: Option<String>,
 }
 
-impl Endpoint {
+impl WebhookEndpoint {
     /// Returns copies of the documents in which webhooks refer to this endpoint instead of a Service.
     pub fn reached(&self, documents: &[Value]) -> Vec<Value> {
         let mut documents = documents.to_vec();
@@ -80,7 +80,7 @@ pub struct Manifests {
     /// Webhook configurations, which are applied when the program listens.
     pub webhooks: Vec<Value>,
     /// The Deployment, which the plane runs itself.
-    pub deployment: Option<Deployment>,
+    pub deployment: Option<ProgramDeployment>,
 }
 
 /// Kinds that only make sense with a kubelet or cert-manager, by group.
@@ -108,7 +108,7 @@ impl Manifests {
                 "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
                     manifests.webhooks.push(document);
                 }
-                "Deployment" => manifests.deployment = Some(Deployment::read(what, &document)?),
+                "Deployment" => manifests.deployment = Some(ProgramDeployment::read(what, &document)?),
                 _ => manifests.objects.push(document),
             }
         }
@@ -118,7 +118,7 @@ impl Manifests {
 
 /// The parts of a Deployment that matter to a process on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Deployment {
+pub struct ProgramDeployment {
     pub name: String,
     pub namespace: String,
     /// The Pod's ServiceAccount.
@@ -130,7 +130,7 @@ pub struct Deployment {
     pub serves_webhooks: bool,
 }
 
-impl Deployment {
+impl ProgramDeployment {
     fn read(what: &str, document: &Value) -> Result<Self> {
         let pod = &document["spec"]["template"]["spec"];
         let containers = pod["containers"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::catalogue::{COMPONENTS, Component, INVENTORY, Source};
+use crate::catalogue::{COMPONENTS, Component, INVENTORY, ManifestSource};
 use crate::certificate::ServingPair;
 use crate::error::{Error, Result};
 use crate::render::{self, Certificates, Options};
 use crate::{config, manifest};
 
 /// A complete installation. It contains private keys, so it doesn't implement `Debug`.
-pub struct Installation {
+pub struct InstallationObjects {
     /// Namespaces and CRDs, which all other objects need.
     pub base: Vec<Value>,
     /// The components, in installation order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ComponentObjects>,
 }
 
 /// A component's objects.
-pub struct Part {
+pub struct ComponentObjects {
     pub component: &'static Component,
     /// The objects that the program needs before it starts, such as rights, Services and Secrets.
     pub objects: Vec<Value>,
@@ -67,7 +67,7 @@ pub fn installation(
     options: &Options,
     components: &[&'static Component],
     pairs: &BTreeMap<&str, ServingPair>,
-) -> Result<Installation> {
+) -> Result<InstallationObjects> {
     let mut base = Vec::new();
     let mut parts = Vec::with_capacity(components.len());
     for &component in components {
@@ -85,10 +85,14 @@ pub fn installation(
         None => {}
     }
     base.sort_by_key(|document| document["kind"] != "Namespace");
-    Ok(Installation { base, parts })
+    Ok(InstallationObjects { base, parts })
 }
 
-fn part(component: &'static Component, documents: Vec<Value>, base: &mut Vec<Value>) -> Result<Part> {
+fn part(
+    component: &'static Component,
+    documents: Vec<Value>,
+    base: &mut Vec<Value>,
+) -> Result<ComponentObjects> {
     let (mut objects, mut defaults, mut after, mut deployment) = (Vec::new(), Vec::new(), Vec::new(), None);
     for document in documents {
         match document["kind"].as_str().unwrap_or_default() {
@@ -101,28 +105,28 @@ fn part(component: &'static Component, documents: Vec<Value>, base: &mut Vec<Val
     }
     after.extend(render::inventory_entry(component));
     let deployment = deployment.ok_or_else(|| Error::manifest(component.name, "there is no Deployment"))?;
-    Ok(Part { component, objects, defaults, deployment, after })
+    Ok(ComponentObjects { component, objects, defaults, deployment, after })
 }
 
 /// Returns a component's manifests, unchanged.
 fn manifests(component: &Component) -> Result<Vec<Value>> {
     match &component.source {
-        Source::Config(folder) => config::documents(folder),
-        Source::Upstream { manifests, .. } => config::upstream(manifests),
+        ManifestSource::Config(folder) => config::documents(folder),
+        ManifestSource::Upstream { manifests, .. } => config::upstream(manifests),
     }
 }
 
-impl Part {
+impl ComponentObjects {
     /// Returns the component's documents in the order in which they are applied.
     pub fn documents(&self) -> impl Iterator<Item = &Value> {
         self.objects.iter().chain(&self.defaults).chain([&self.deployment]).chain(&self.after)
     }
 }
 
-impl Installation {
+impl InstallationObjects {
     /// Returns all documents in the order in which they are applied.
     pub fn documents(&self) -> impl Iterator<Item = &Value> {
-        self.base.iter().chain(self.parts.iter().flat_map(Part::documents))
+        self.base.iter().chain(self.parts.iter().flat_map(ComponentObjects::documents))
     }
 
     /// Returns the CRDs, which must be served before objects of their kinds are applied.

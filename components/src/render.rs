@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::catalogue::{Component, Registries, Source};
+use crate::catalogue::{Component, ManifestSource, Registries};
 use crate::certificate::ServingPair;
 use crate::guest_proxy;
 
@@ -34,7 +34,7 @@ pub enum Certificates {
 
 /// The provider of node networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Networks {
+pub enum NodeNetworkProvider {
     /// vSphere port groups, with DHCP or another source for addresses.
     #[default]
     PortGroups,
@@ -47,7 +47,7 @@ pub enum Networks {
 pub struct Options {
     pub registries: Registries,
     pub certificates: Certificates,
-    pub networks: Networks,
+    pub networks: NodeNetworkProvider,
     /// True if workload cluster nodes can reach ghcr.io.
     pub nodes_pull_images: bool,
     /// The memory limits that the administrator has raised, by component name.
@@ -167,11 +167,15 @@ fn arguments(component: &Component, options: &Options) -> Vec<&'static str> {
 }
 
 /// Returns the site-specific arguments for one of Layercake's programs, to be added after the arguments in its manifest.
-pub fn arguments_of_site(program: &str, networks: Networks, nodes_pull_images: bool) -> Vec<&'static str> {
+pub fn arguments_of_site(
+    program: &str,
+    networks: NodeNetworkProvider,
+    nodes_pull_images: bool,
+) -> Vec<&'static str> {
     let mut arguments = match (program, networks) {
-        ("gcm", Networks::Nsx) => vec!["--virtual-ip=none"],
-        ("capw", Networks::Nsx) => vec!["--network-provider=NSXT"],
-        ("capw", Networks::NetOperator) => vec!["--network-provider=VSPHERE_NETWORK"],
+        ("gcm", NodeNetworkProvider::Nsx) => vec!["--virtual-ip=none"],
+        ("capw", NodeNetworkProvider::Nsx) => vec!["--network-provider=NSXT"],
+        ("capw", NodeNetworkProvider::NetOperator) => vec!["--network-provider=VSPHERE_NETWORK"],
         _ => Vec::new(),
     };
     if program == "gcm" && nodes_pull_images {
@@ -235,7 +239,7 @@ fn secret(component: &Component, name: &str, pair: &ServingPair) -> Value {
 /// Returns a component's entry for clusterctl's inventory, so that `clusterctl upgrade`, `move` and `describe` find the
 /// component. Returns `None` for Layercake's own components.
 pub fn inventory_entry(component: &Component) -> Option<Value> {
-    let Source::Upstream { provider: (name, kind), .. } = component.source else { return None };
+    let ManifestSource::Upstream { provider: (name, kind), .. } = component.source else { return None };
     let label_value = upstream_label(component)?;
     let mut entry = json!({
         "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Provider",

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kit::events::Events;
 use kit::index::key;
-use kit::optional::{Optional, optional};
+use kit::optional::{Optional, watch_optional};
 use kit::run::Fatal;
 use kit::watch::{self, Cache, Watchable};
 use kit::webhook::Facts;
@@ -26,7 +26,7 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 
 use crate::addons::controller::{self as guest_controller, ImageAddons};
-use crate::addons::guests::Guests;
+use crate::addons::guests::ReachableGuests;
 use crate::cluster::context::{ClusterCaches, Context, KindCache};
 use crate::cluster::flags::health::HealthFlags;
 use crate::release;
@@ -78,7 +78,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let release_cache = ReleaseCache::following(&releases, &os_images);
     // The kind is optional: without its CRD, clusters don't inherit values.
     let configurations: Optional<TkgServiceConfiguration> =
-        optional(&started, Api::all(started.client.clone()));
+        watch_optional(&started, Api::all(started.client.clone()));
     let webhooks = Webhooks {
         release_cache: release_cache.clone(),
         client: started.client.clone(),
@@ -113,7 +113,7 @@ async fn start(started: Runtime, flags: Flags) -> Result<(), Fatal> {
     let kinds = kinds(&started);
     let bundles = bundles(&started);
     let namespaces = NamespaceCaches::start(&started, flags.supervisor_endpoint);
-    let (guests, needs_round, has_report) = Guests::new(started.shutdown.clone());
+    let (guests, needs_round, has_report) = ReachableGuests::new(started.shutdown.clone());
     let forgetting = guests.clone();
     clusters.listen(move |change| {
         if let (Some(old), None) = (&change.old, &change.new) {

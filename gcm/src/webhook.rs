@@ -36,7 +36,7 @@ use tokio::sync::Semaphore;
 use crate::addons::choice::container_networks;
 use crate::admission::denial::FieldDenial;
 use crate::admission::overlap::UsedRange;
-use crate::admission::{self, Installation, defaults};
+use crate::admission::{self, InstallationFacts, defaults};
 use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::spec::groups::zone;
@@ -161,8 +161,11 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
     let (bundles, secrets) = Box::pin(async { tokio::join!(bundles, secrets) }).await;
     let unread = bundles.is_none();
     let bundles = bundles.unwrap_or_default();
-    let installation =
-        Installation { available: &available, bundles: &bundles, virtual_ip: Some(&webhooks.virtual_ip) };
+    let installation = InstallationFacts {
+        available: &available,
+        bundles: &bundles,
+        virtual_ip: Some(&webhooks.virtual_ip),
+    };
     let mut denials = admission::validate_with(&new, old.as_ref(), &installation);
     denials.extend(secrets);
     let reserved = || admission::overlap::denials(&new.spec, &webhooks.management);

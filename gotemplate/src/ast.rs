@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 #[derive(Clone, Debug)]
-pub(crate) enum Node {
+pub(crate) enum SyntaxNode {
     Text(String),
     Emit(Pipeline),
     Set { declares: bool, name: String, value: Pipeline },
-    If { branches: Vec<(Pipeline, Vec<Node>)>, otherwise: Vec<Node> },
-    Range { names: Vec<String>, over: Pipeline, body: Vec<Node>, otherwise: Vec<Node> },
-    With { name: Option<String>, of: Pipeline, body: Vec<Node>, otherwise: Vec<Node> },
+    If { branches: Vec<(Pipeline, Vec<SyntaxNode>)>, otherwise: Vec<SyntaxNode> },
+    Range { names: Vec<String>, over: Pipeline, body: Vec<SyntaxNode>, otherwise: Vec<SyntaxNode> },
+    With { name: Option<String>, of: Pipeline, body: Vec<SyntaxNode>, otherwise: Vec<SyntaxNode> },
 }
 
 /// A sequence of commands. Each command receives the previous command's value as its last argument.
@@ -22,13 +22,13 @@ pub(crate) struct Pipeline {
 #[derive(Clone, Debug)]
 pub(crate) struct Term {
     pub(crate) at: usize,
-    pub(crate) root: Root,
+    pub(crate) root: PathRoot,
     /// The field path below the root.
     pub(crate) fields: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Root {
+pub(crate) enum PathRoot {
     Dot,
     Variable(String),
     Literal(Value),

@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 use bounds::{Budget, Exceeded};
 use serde_json::{Map, Value};
 
-use crate::functions::{Failure, Reason, SPARSE, exactly};
+use crate::functions::{FunctionError, RenderFailure, SPARSE, exactly};
 use crate::value::{Held, append, copy, cost, show};
 
 /// The value of a missing field in an object that is marked as `SPARSE`.
 static EMPTY: Value = Value::String(String::new());
 
-type Called<'a> = Result<Held<'a>, Failure>;
+type Called<'a> = Result<Held<'a>, FunctionError>;
 
 /// Returns true if Go considers the value true.
 pub(super) fn truth(value: &Value) -> bool {
@@ -81,10 +81,10 @@ pub(super) fn call<'a>(name: &str, args: &[Held<'a>], budget: &Budget) -> Option
     })
 }
 
-fn needs(args: &[Held<'_>], least: usize) -> Result<(), Failure> {
+fn needs(args: &[Held<'_>], least: usize) -> Result<(), FunctionError> {
     if args.len() < least {
         let counts = [least, args.len()];
-        return Err(Reason::with_counts("it needs at least {} arguments and has {}", &counts).into());
+        return Err(RenderFailure::with_counts("it needs at least {} arguments and has {}", &counts).into());
     }
     Ok(())
 }
@@ -117,12 +117,13 @@ fn index<'a>(value: &Held<'a>, keys: &[Held<'_>], budget: &Budget) -> Called<'a>
     })
 }
 
-fn element<'v>(value: &'v Value, key: &Value, budget: &Budget) -> Result<&'v Value, Failure> {
+fn element<'v>(value: &'v Value, key: &Value, budget: &Budget) -> Result<&'v Value, FunctionError> {
     match (value, key) {
         (Value::Array(items), Value::Number(number)) => {
             let position = number.as_u64().and_then(|at| usize::try_from(at).ok());
             let item = position.and_then(|position| items.get(position));
-            let outside = || Reason::with_counts("the index is out of range: there are {}", &[items.len()]);
+            let outside =
+                || RenderFailure::with_counts("the index is out of range: there are {}", &[items.len()]);
             Ok(item.ok_or_else(outside)?)
         }
         (Value::Object(map), Value::String(key)) => {
@@ -139,9 +140,9 @@ fn slice<'a>(value: &Value, bounds: &[Held<'_>], budget: &Budget) -> Called<'a> 
         Some(bound) => bound
             .as_u64()
             .and_then(|bound| usize::try_from(bound).ok())
-            .ok_or(Failure::from("a bound of the slice is not a position")),
+            .ok_or(FunctionError::from("a bound of the slice is not a position")),
     };
-    let outside = || Failure::from("the slice is out of range");
+    let outside = || FunctionError::from("the slice is out of range");
     match value {
         Value::String(text) => {
             let part = text.get(bound(0, 0)?..bound(1, text.len())?).ok_or_else(outside)?;
@@ -204,7 +205,7 @@ fn printf<'a>(format: &Value, args: &[Held<'_>], budget: &Budget) -> Called<'a> 
 }
 
 /// Appends a value according to a format verb.
-fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Result<(), Failure> {
+fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Result<(), FunctionError> {
     match verb {
         's' | 'v' | 'd' | 't' => show(value, text, budget)?,
         'q' => {
@@ -231,7 +232,7 @@ fn verbatim(verb: char, value: &Value, text: &mut String, budget: &Budget) -> Re
 }
 
 /// Returns true if the first argument equals any other argument.
-fn any_same(args: &[Held<'_>], budget: &Budget) -> Result<bool, Failure> {
+fn any_same(args: &[Held<'_>], budget: &Budget) -> Result<bool, FunctionError> {
     for other in &args[1..] {
         if same(args[0].get(), other.get(), budget)? {
             return Ok(true);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bounds::Exceeded;
 
-use crate::functions::{Failure, Reason};
+use crate::functions::{FunctionError, RenderFailure};
 
 /// A template error and its position.
 ///
@@ -17,7 +17,7 @@ pub struct Error {
     /// The column, from 1.
     pub column: usize,
     /// The reason.
-    pub what: Reason,
+    pub what: RenderFailure,
     /// The exceeded limit, if the reason is an exceeded budget.
     pub exceeded: Option<Exceeded>,
 }
@@ -32,14 +32,14 @@ impl std::error::Error for Error {}
 
 /// An error at a byte offset in the text.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct PositionedError {
     at: usize,
-    what: Reason,
+    what: RenderFailure,
     exceeded: Option<Exceeded>,
 }
 
-impl Fault {
-    pub(crate) fn new(at: usize, what: impl Into<Reason>) -> Self {
+impl PositionedError {
+    pub(crate) fn new(at: usize, what: impl Into<RenderFailure>) -> Self {
         Self { at, what: what.into(), exceeded: None }
     }
 
@@ -47,10 +47,10 @@ impl Fault {
         Self { exceeded: Some(exceeded), ..Self::new(at, exceeded) }
     }
 
-    pub(crate) fn of(at: usize, failure: Failure) -> Self {
+    pub(crate) fn of(at: usize, failure: FunctionError) -> Self {
         match failure {
-            Failure::Wrong(what) => Self::new(at, what),
-            Failure::Exceeded(exceeded) => Self::exceeded(at, exceeded),
+            FunctionError::Wrong(what) => Self::new(at, what),
+            FunctionError::Exceeded(exceeded) => Self::exceeded(at, exceeded),
         }
     }
 

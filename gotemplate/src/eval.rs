@@ -3,10 +3,10 @@
 use bounds::{Budget, Exceeded};
 use serde_json::Value;
 
-use crate::ast::{Node, Pipeline, Root, Term};
+use crate::ast::{PathRoot, Pipeline, SyntaxNode, Term};
 use crate::builtin;
-use crate::error::Fault;
-use crate::functions::{Failure, Functions};
+use crate::error::PositionedError;
+use crate::functions::{FunctionError, Functions};
 use crate::value::{Held, append, cost, show};
 
 /// The maximum number of steps per rendering.
@@ -22,11 +22,11 @@ const LOOK_BYTES: usize = 4;
 
 /// Renders the nodes. `data` is the value of `.` and `$`.
 pub(super) fn render(
-    nodes: &[Node],
+    nodes: &[SyntaxNode],
     data: &Value,
     functions: &dyn Functions,
     budget: &Budget,
-) -> Result<String, Fault> {
+) -> Result<String, PositionedError> {
     let dot = Held::Given(data);
     let variables = vec![("", dot.clone())];
     let mut evaluation = Evaluation { functions, budget, variables, out: String::new(), steps: 0 };
@@ -44,30 +44,31 @@ struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    fn all(&mut self, nodes: &'a [Node], dot: &Held<'a>) -> Result<(), Fault> {
+    fn all(&mut self, nodes: &'a [SyntaxNode], dot: &Held<'a>) -> Result<(), PositionedError> {
         let scope = self.variables.len();
         let result = nodes.iter().try_for_each(|node| self.one(node, dot));
         self.variables.truncate(scope);
         result
     }
 
-    fn one(&mut self, node: &'a Node, dot: &Held<'a>) -> Result<(), Fault> {
+    fn one(&mut self, node: &'a SyntaxNode, dot: &Held<'a>) -> Result<(), PositionedError> {
         match node {
-            Node::Text(text) => {
-                append(text, &mut self.out, self.budget).map_err(|error| Fault::exceeded(0, error))?;
+            SyntaxNode::Text(text) => {
+                append(text, &mut self.out, self.budget)
+                    .map_err(|error| PositionedError::exceeded(0, error))?;
                 self.step(0)
             }
-            Node::Emit(pipeline) => {
+            SyntaxNode::Emit(pipeline) => {
                 let value = self.pipeline(pipeline, dot)?;
                 let shown = show(value.get(), &mut self.out, self.budget);
-                shown.map_err(|error| Fault::exceeded(pipeline.at, error))?;
+                shown.map_err(|error| PositionedError::exceeded(pipeline.at, error))?;
                 self.step(pipeline.at)
             }
-            Node::Set { declares, name, value } => {
+            SyntaxNode::Set { declares, name, value } => {
                 let result = self.pipeline(value, dot)?;
                 self.set(value.at, *declares, name, result)
             }
-            Node::If { branches, otherwise } => {
+            SyntaxNode::If { branches, otherwise } => {
                 for (condition, body) in branches {
                     if builtin::truth(self.pipeline(condition, dot)?.get()) {
                         return self.all(body, dot);
@@ -75,8 +76,10 @@ impl<'a> Evaluation<'a> {
                 }
                 self.all(otherwise, dot)
             }
-            Node::Range { names, over, body, otherwise } => self.range(names, over, (body, otherwise), dot),
-            Node::With { name, of, body, otherwise } => {
+            SyntaxNode::Range { names, over, body, otherwise } => {
+                self.range(names, over, (body, otherwise), dot)
+            }
+            SyntaxNode::With { name, of, body, otherwise } => {
                 let value = self.pipeline(of, dot)?;
                 if !builtin::truth(value.get()) {
                     return self.all(otherwise, dot);
@@ -90,7 +93,13 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn set(&mut self, at: usize, declares: bool, name: &'a str, value: Held<'a>) -> Result<(), Fault> {
+    fn set(
+        &mut self,
+        at: usize,
+        declares: bool,
+        name: &'a str,
+        value: Held<'a>,
+    ) -> Result<(), PositionedError> {
         if declares {
             self.variables.push((name, value));
             return Ok(());
@@ -102,7 +111,7 @@ impl<'a> Evaluation<'a> {
 
     /// Returns the index in `variables` of the innermost variable with this name. The search is charged to the budget. `at` is
     /// the byte offset for errors.
-    fn place(&self, at: usize, name: &str) -> Result<usize, Fault> {
+    fn place(&self, at: usize, name: &str) -> Result<usize, PositionedError> {
         for (place, (known, _)) in self.variables.iter().enumerate().rev() {
             let look = LOOK_BYTES + if known.len() == name.len() { name.len() } else { 0 };
             self.spend(at, look)?;
@@ -110,20 +119,20 @@ impl<'a> Evaluation<'a> {
                 return Ok(place);
             }
         }
-        Err(Fault::new(at, "the variable is not defined"))
+        Err(PositionedError::new(at, "the variable is not defined"))
     }
 
     fn range(
         &mut self,
         names: &'a [String],
         over: &'a Pipeline,
-        (body, otherwise): (&'a [Node], &'a [Node]),
+        (body, otherwise): (&'a [SyntaxNode], &'a [SyntaxNode]),
         dot: &Held<'a>,
-    ) -> Result<(), Fault> {
-        let exceeded = |error| Fault::exceeded(over.at, error);
+    ) -> Result<(), PositionedError> {
+        let exceeded = |error| PositionedError::exceeded(over.at, error);
         let value = self.pipeline(over, dot)?;
         let Some(elements) = value.elements(self.budget).map_err(exceeded)? else {
-            return Err(Fault::new(over.at, "range needs a list or a map"));
+            return Err(PositionedError::new(over.at, "range needs a list or a map"));
         };
         if elements.is_empty() {
             return self.all(otherwise, dot);
@@ -147,7 +156,7 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    fn pipeline(&mut self, pipeline: &'a Pipeline, dot: &Held<'a>) -> Result<Held<'a>, Fault> {
+    fn pipeline(&mut self, pipeline: &'a Pipeline, dot: &Held<'a>) -> Result<Held<'a>, PositionedError> {
         let mut last = None;
         for command in &pipeline.commands {
             self.step(pipeline.at)?;
@@ -161,9 +170,9 @@ impl<'a> Evaluation<'a> {
         terms: &'a [Term],
         piped: Option<Held<'a>>,
         dot: &Held<'a>,
-    ) -> Result<Held<'a>, Fault> {
+    ) -> Result<Held<'a>, PositionedError> {
         let Some((first, rest)) = terms.split_first() else { return Ok(Held::made(Value::Null)) };
-        if let Root::Function(name) = &first.root {
+        if let PathRoot::Function(name) = &first.root {
             let mut args = Vec::with_capacity(rest.len() + 1);
             for term in rest {
                 args.push(self.term(term, dot)?);
@@ -173,32 +182,32 @@ impl<'a> Evaluation<'a> {
             return self.field(&called, first);
         }
         if !rest.is_empty() || piped.is_some() {
-            return Err(Fault::new(first.at, "only a function can have arguments"));
+            return Err(PositionedError::new(first.at, "only a function can have arguments"));
         }
         self.term(first, dot)
     }
 
-    fn term(&mut self, term: &'a Term, dot: &Held<'a>) -> Result<Held<'a>, Fault> {
+    fn term(&mut self, term: &'a Term, dot: &Held<'a>) -> Result<Held<'a>, PositionedError> {
         self.spend(term.at, TERM_BYTES)?;
         match &term.root {
-            Root::Dot => self.field(dot, term),
-            Root::Literal(value) => self.field(&Held::Given(value), term),
-            Root::Nested(pipeline) => {
+            PathRoot::Dot => self.field(dot, term),
+            PathRoot::Literal(value) => self.field(&Held::Given(value), term),
+            PathRoot::Nested(pipeline) => {
                 let value = self.pipeline(pipeline, dot)?;
                 self.field(&value, term)
             }
-            Root::Function(name) => {
+            PathRoot::Function(name) => {
                 let called = self.call(term.at, name, &[])?;
                 self.field(&called, term)
             }
-            Root::Variable(name) => {
+            PathRoot::Variable(name) => {
                 let place = self.place(term.at, name)?;
                 self.field(&self.variables[place].1, term)
             }
         }
     }
 
-    fn call(&mut self, at: usize, name: &str, args: &[Held<'a>]) -> Result<Held<'a>, Fault> {
+    fn call(&mut self, at: usize, name: &str, args: &[Held<'a>]) -> Result<Held<'a>, PositionedError> {
         self.step(at)?;
         let values: Vec<_> = args.iter().map(Held::get).collect();
         let called = match self.functions.call(name, &values, self.budget) {
@@ -210,11 +219,11 @@ impl<'a> Evaluation<'a> {
             None => builtin::call(name, args, self.budget),
         };
         let unknown = || Err("the function does not exist".into());
-        called.unwrap_or_else(unknown).map_err(|failure| Fault::of(at, failure))
+        called.unwrap_or_else(unknown).map_err(|failure| PositionedError::of(at, failure))
     }
 
     /// Follows the term's field path from `value`, and returns the member at its end.
-    fn field(&self, value: &Held<'a>, term: &Term) -> Result<Held<'a>, Fault> {
+    fn field(&self, value: &Held<'a>, term: &Term) -> Result<Held<'a>, PositionedError> {
         if term.fields.is_empty() {
             return Ok(value.clone());
         }
@@ -222,22 +231,22 @@ impl<'a> Evaluation<'a> {
             let mut at = value;
             for name in &term.fields {
                 let found = builtin::member(at, name, self.budget)?;
-                at = found.ok_or(Failure::from("the field does not exist"))?;
+                at = found.ok_or(FunctionError::from("the field does not exist"))?;
             }
             Ok(at)
         });
-        found.map_err(|failure| Fault::of(term.at, failure))
+        found.map_err(|failure| PositionedError::of(term.at, failure))
     }
 
-    fn step(&mut self, at: usize) -> Result<(), Fault> {
+    fn step(&mut self, at: usize) -> Result<(), PositionedError> {
         self.steps += 1;
         if self.steps > MOST_STEPS || self.out.len() > LONGEST {
-            return Err(Fault::new(at, "the template exceeds its limits"));
+            return Err(PositionedError::new(at, "the template exceeds its limits"));
         }
         self.spend(at, STEP_BYTES)
     }
 
-    fn spend(&self, at: usize, bytes: usize) -> Result<(), Fault> {
-        self.budget.spend(bytes).map_err(|error: Exceeded| Fault::exceeded(at, error))
+    fn spend(&self, at: usize, bytes: usize) -> Result<(), PositionedError> {
+        self.budget.spend(bytes).map_err(|error: Exceeded| PositionedError::exceeded(at, error))
     }
 }

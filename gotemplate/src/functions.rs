@@ -12,9 +12,9 @@ pub const SPARSE: &str = "\u{0}sparse";
 ///
 /// It consists of fixed text and counts, so that it can't quote the template or its data, which may come from a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason(String);
+pub struct RenderFailure(String);
 
-impl Reason {
+impl RenderFailure {
     /// Replaces each `{}` in the text with a count. Counts must come from the program, never from the template.
     pub fn with_counts(text: &'static str, counts: &[usize]) -> Self {
         let counted = |text: String, count: &usize| text.replacen("{}", &count.to_string(), 1);
@@ -22,19 +22,19 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RenderFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<&'static str> for Reason {
+impl From<&'static str> for RenderFailure {
     fn from(text: &'static str) -> Self {
         Self(text.to_owned())
     }
 }
 
-impl From<Exceeded> for Reason {
+impl From<Exceeded> for RenderFailure {
     fn from(exceeded: Exceeded) -> Self {
         Self(exceeded.to_string())
     }
@@ -42,22 +42,22 @@ impl From<Exceeded> for Reason {
 
 /// The reasons why a function fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum FunctionError {
     /// The arguments are wrong.
     #[error("{0}")]
-    Wrong(Reason),
+    Wrong(RenderFailure),
     /// The function would exceed the budget.
     #[error(transparent)]
     Exceeded(#[from] Exceeded),
 }
 
-impl From<Reason> for Failure {
-    fn from(what: Reason) -> Self {
+impl From<RenderFailure> for FunctionError {
+    fn from(what: RenderFailure) -> Self {
         Self::Wrong(what)
     }
 }
 
-impl From<&'static str> for Failure {
+impl From<&'static str> for FunctionError {
     fn from(what: &'static str) -> Self {
         Self::Wrong(what.into())
     }
@@ -68,7 +68,7 @@ pub trait Functions {
     /// Calls a function. Returns `None` if the function doesn't exist.
     ///
     /// Implementations charge the budget before they copy or create a value whose size depends on the arguments.
-    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, Failure>>;
+    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, FunctionError>>;
 }
 
 /// An empty function set: templates may call only Go's own functions.
@@ -76,7 +76,7 @@ pub trait Functions {
 pub struct NoFunctions;
 
 impl Functions for NoFunctions {
-    fn call(&self, _name: &str, _args: &[&Value], _budget: &Budget) -> Option<Result<Value, Failure>> {
+    fn call(&self, _name: &str, _args: &[&Value], _budget: &Budget) -> Option<Result<Value, FunctionError>> {
         None
     }
 }
@@ -84,10 +84,12 @@ impl Functions for NoFunctions {
 /// Checks that there are exactly `count` arguments.
 ///
 /// # Errors
-/// Returns [`Failure::Wrong`] if the number of arguments differs.
-pub fn exactly<T>(args: &[T], count: usize) -> Result<(), Failure> {
+/// Returns [`FunctionError::Wrong`] if the number of arguments differs.
+pub fn exactly<T>(args: &[T], count: usize) -> Result<(), FunctionError> {
     if args.len() != count {
-        return Err(Reason::with_counts("it needs {} arguments and has {}", &[count, args.len()]).into());
+        return Err(
+            RenderFailure::with_counts("it needs {} arguments and has {}", &[count, args.len()]).into()
+        );
     }
     Ok(())
 }

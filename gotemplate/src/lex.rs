@@ -3,7 +3,7 @@
 use bounds::Budget;
 use serde_json::Value;
 
-use crate::error::Fault;
+use crate::error::PositionedError;
 
 /// The memory cost of an action in the lexer and the parser, in bytes.
 const ACTION_BYTES: usize = 1024;
@@ -28,12 +28,12 @@ pub(super) struct Token {
     pub at: usize,
     /// True if white space precedes the token.
     pub spaced: bool,
-    pub kind: Kind,
+    pub kind: TokenKind,
 }
 
 /// A token type and its content.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A keyword or a function.
     Word(String),
     /// A field: `.name`.
@@ -55,8 +55,8 @@ pub(super) enum Kind {
 /// Divides a template into text and actions.
 ///
 /// The text is charged once for the pieces and once for the tokens.
-pub(super) fn lex(text: &str, budget: &Budget) -> Result<Vec<Piece>, Fault> {
-    budget.spend(text.len().saturating_mul(2)).map_err(|error| Fault::exceeded(0, error))?;
+pub(super) fn lex(text: &str, budget: &Budget) -> Result<Vec<Piece>, PositionedError> {
+    budget.spend(text.len().saturating_mul(2)).map_err(|error| PositionedError::exceeded(0, error))?;
     let mut pieces = Vec::new();
     let (mut at, mut trims) = (0, false);
     while let Some(open) = text[at..].find("{{").map(|found| found + at) {
@@ -64,7 +64,7 @@ pub(super) fn lex(text: &str, budget: &Budget) -> Result<Vec<Piece>, Fault> {
         let trims_before = starts_trim(&text[inside..]);
         push_text(&mut pieces, &text[at..open], trims, trims_before);
         let start = if trims_before { inside + 1 } else { inside };
-        budget.spend(ACTION_BYTES).map_err(|error| Fault::exceeded(open, error))?;
+        budget.spend(ACTION_BYTES).map_err(|error| PositionedError::exceeded(open, error))?;
         let (close, trims_after) = action(text, (open, start), &mut pieces, budget)?;
         (at, trims) = (close, trims_after);
     }
@@ -91,11 +91,11 @@ fn action(
     (open, start): (usize, usize),
     pieces: &mut Vec<Piece>,
     budget: &Budget,
-) -> Result<(usize, bool), Fault> {
+) -> Result<(usize, bool), PositionedError> {
     if let Some(comment) = text[start..].trim_start().strip_prefix("/*") {
-        let end = comment.find("*/").ok_or_else(|| Fault::new(open, "the comment has no end"))?;
+        let end = comment.find("*/").ok_or_else(|| PositionedError::new(open, "the comment has no end"))?;
         let after = text.len() - comment.len() + end + 2;
-        return closed(text, after).ok_or_else(|| Fault::new(open, "a comment must end with */}}"));
+        return closed(text, after).ok_or_else(|| PositionedError::new(open, "a comment must end with */}}"));
     }
     let mut tokens = Vec::new();
     let mut at = start;
@@ -108,11 +108,11 @@ fn action(
         }
         at += skipped;
         if at >= text.len() {
-            return Err(Fault::new(open, "the action has no }}"));
+            return Err(PositionedError::new(open, "the action has no }}"));
         }
-        let (kind, length) = token(&text[at..]).map_err(|what| Fault::new(at, what))?;
-        let bytes = if matches!(kind, Kind::Mark('(' | '|')) { LIST_BYTES } else { TOKEN_BYTES };
-        budget.spend(bytes).map_err(|error| Fault::exceeded(at, error))?;
+        let (kind, length) = token(&text[at..]).map_err(|what| PositionedError::new(at, what))?;
+        let bytes = if matches!(kind, TokenKind::Mark('(' | '|')) { LIST_BYTES } else { TOKEN_BYTES };
+        budget.spend(bytes).map_err(|error| PositionedError::exceeded(at, error))?;
         tokens.push(Token { at, spaced: skipped > 0, kind });
         at += length;
     }
@@ -132,7 +132,7 @@ fn closed(text: &str, at: usize) -> Option<(usize, bool)> {
     Some((after(tail), true))
 }
 
-fn token(rest: &str) -> Result<(Kind, usize), &'static str> {
+fn token(rest: &str) -> Result<(TokenKind, usize), &'static str> {
     let first = rest.chars().next().unwrap_or_default();
     let name = |skip: usize| {
         let tail = &rest[skip..];
@@ -140,35 +140,35 @@ fn token(rest: &str) -> Result<(Kind, usize), &'static str> {
         tail[..end].to_owned()
     };
     Ok(match first {
-        ':' if rest.starts_with(":=") => (Kind::Declare, 2),
-        '=' => (Kind::Assign, 1),
-        '|' | '(' | ')' | ',' => (Kind::Mark(first), 1),
+        ':' if rest.starts_with(":=") => (TokenKind::Declare, 2),
+        '=' => (TokenKind::Assign, 1),
+        '|' | '(' | ')' | ',' => (TokenKind::Mark(first), 1),
         '.' => match name(1) {
-            name if name.is_empty() => (Kind::Dot, 1),
-            name => (Kind::Field(name.clone()), 1 + name.len()),
+            name if name.is_empty() => (TokenKind::Dot, 1),
+            name => (TokenKind::Field(name.clone()), 1 + name.len()),
         },
-        '$' => (Kind::Variable(name(1)), 1 + name(1).len()),
+        '$' => (TokenKind::Variable(name(1)), 1 + name(1).len()),
         '"' => quoted(rest)?,
         '`' => {
             let end = rest[1..].find('`').ok_or("the raw string has no end")?;
-            (Kind::Literal(rest[1..=end].into()), end + 2)
+            (TokenKind::Literal(rest[1..=end].into()), end + 2)
         }
         c if c.is_ascii_digit() || c == '-' || c == '+' => number(rest)?,
-        c if c.is_alphabetic() || c == '_' => (Kind::Word(name(0)), name(0).len()),
+        c if c.is_alphabetic() || c == '_' => (TokenKind::Word(name(0)), name(0).len()),
         _ => return Err("a character here has no meaning in a template"),
     })
 }
 
-fn number(rest: &str) -> Result<(Kind, usize), &'static str> {
+fn number(rest: &str) -> Result<(TokenKind, usize), &'static str> {
     let tail = &rest[1..];
     let end = 1 + tail.find(|c: char| !(c.is_alphanumeric() || c == '.')).unwrap_or(tail.len());
     let text = rest[..end].trim_start_matches('+');
     let value = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
     let value = value.map_err(|_| "it is not a number")?;
-    Ok((Kind::Literal(value), end))
+    Ok((TokenKind::Literal(value), end))
 }
 
-fn quoted(rest: &str) -> Result<(Kind, usize), &'static str> {
+fn quoted(rest: &str) -> Result<(TokenKind, usize), &'static str> {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
         match c {
@@ -179,7 +179,7 @@ fn quoted(rest: &str) -> Result<(Kind, usize), &'static str> {
                 let literal = &rest[..=at];
                 let text: String =
                     serde_json::from_str(literal).map_err(|_| "the string has an unknown escape")?;
-                return Ok((Kind::Literal(text.into()), at + 1));
+                return Ok((TokenKind::Literal(text.into()), at + 1));
             }
             _ => {}
         }

@@ -10,7 +10,7 @@
 //! data are borrowed and aren't charged.
 //!
 //! A template can come from a Secret. Therefore errors don't quote templates or their data: an [`Error`] consists of a
-//! position and a [`Reason`] with fixed text.
+//! position and a [`RenderFailure`] with fixed text.
 //!
 //! ```
 //! use bounds::Budget;
@@ -37,18 +37,18 @@ mod parse;
 mod tests;
 mod value;
 
-use ast::Node;
+use ast::SyntaxNode;
 use bounds::Budget;
 use serde_json::Value;
 
 pub use error::Error;
-pub use functions::{Failure, Functions, NoFunctions, Reason, SPARSE, exactly};
+pub use functions::{FunctionError, Functions, NoFunctions, RenderFailure, SPARSE, exactly};
 pub use value::cost;
 
 /// A parsed template.
 #[derive(Clone, Debug)]
 pub struct Template {
-    nodes: Vec<Node>,
+    nodes: Vec<SyntaxNode>,
 }
 
 impl Template {
@@ -60,7 +60,7 @@ impl Template {
 
     /// Returns true if the template contains more than text.
     pub fn has_actions(&self) -> bool {
-        self.nodes.iter().any(|node| !matches!(node, Node::Text(_)))
+        self.nodes.iter().any(|node| !matches!(node, SyntaxNode::Text(_)))
     }
 
     /// Renders the template with `data`. All copied or created values are charged to the budget.

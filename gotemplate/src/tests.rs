@@ -4,7 +4,7 @@ use bounds::{Budget, Exceeded};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Error, Failure, Functions, Template};
+use super::{Error, FunctionError, Functions, Template};
 
 /// A budget that suffices for all templates except runaway ones.
 const ENOUGH: usize = 8 << 20;
@@ -12,12 +12,12 @@ const ENOUGH: usize = 8 << 20;
 struct Two;
 
 impl Functions for Two {
-    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, Failure>> {
+    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, FunctionError>> {
         match name {
             "Ours" => Some(Ok(json!("ours"))),
             "Join" => Some(Ok(args.iter().map(|arg| arg.as_str().unwrap_or("?")).collect::<String>().into())),
             "Repeat" => {
-                Some(budget.spend(1 << 16).map(|()| "r".repeat(1 << 16).into()).map_err(Failure::from))
+                Some(budget.spend(1 << 16).map(|()| "r".repeat(1 << 16).into()).map_err(FunctionError::from))
             }
             "Fails" => Some(Err("it never works".into())),
             _ => None,

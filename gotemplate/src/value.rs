@@ -62,27 +62,29 @@ impl<'a> Held<'a> {
         };
         budget.spend(count.saturating_mul(size_of::<Element<'_>>()))?;
         match self {
-            Self::Given(value) => elements(value, |key| Ok(Key::Given(key)), |item| Ok(Self::Given(item))),
+            Self::Given(value) => {
+                elements(value, |key| Ok(ElementKey::Given(key)), |item| Ok(Self::Given(item)))
+            }
             Self::Made(value) => {
                 let made = |item: &Value| copy(item, budget).map(Self::made);
-                elements(value, |key| Ok(Key::Made(text(key, budget)?)), made)
+                elements(value, |key| Ok(ElementKey::Made(text(key, budget)?)), made)
             }
         }
     }
 }
 
 /// A list or map element.
-pub(crate) type Element<'a> = (Key<'a>, Held<'a>);
+pub(crate) type Element<'a> = (ElementKey<'a>, Held<'a>);
 
 /// An element's index or key.
 #[derive(Debug)]
-pub(crate) enum Key<'a> {
+pub(crate) enum ElementKey<'a> {
     At(usize),
     Given(&'a str),
     Made(String),
 }
 
-impl<'a> Key<'a> {
+impl<'a> ElementKey<'a> {
     /// Converts the key to a value.
     pub(crate) fn held(self, budget: &Budget) -> Result<Held<'a>, Exceeded> {
         Ok(match self {
@@ -96,14 +98,17 @@ impl<'a> Key<'a> {
 /// Same as [`Held::elements`]. `key` and `held` convert map keys and elements.
 fn elements<'v, 'a>(
     value: &'v Value,
-    key: impl Fn(&'v str) -> Result<Key<'a>, Exceeded>,
+    key: impl Fn(&'v str) -> Result<ElementKey<'a>, Exceeded>,
     held: impl Fn(&'v Value) -> Result<Held<'a>, Exceeded>,
 ) -> Result<Option<Vec<Element<'a>>>, Exceeded> {
     match value {
         Value::Null => Ok(Some(Vec::new())),
         Value::Array(items) => {
             let elements = items.iter().enumerate();
-            elements.map(|(at, item)| Ok((Key::At(at), held(item)?))).collect::<Result<_, _>>().map(Some)
+            elements
+                .map(|(at, item)| Ok((ElementKey::At(at), held(item)?)))
+                .collect::<Result<_, _>>()
+                .map(Some)
         }
         Value::Object(map) => {
             let entries = map.iter().filter(|(name, _)| *name != SPARSE);

@@ -25,7 +25,7 @@ pub struct Clusters {
 
 /// A cluster that a manager connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetCluster {
     pub namespace: String,
     pub name: String,
     pub uid: String,
@@ -37,7 +37,7 @@ pub struct Target {
     pub is_kubeadm: bool,
 }
 
-impl Target {
+impl TargetCluster {
     /// Returns the API server's URL.
     pub fn url(&self) -> String {
         server(&self.host, self.port)
@@ -64,7 +64,7 @@ impl Clusters {
 
     /// Finds the cluster whose API server is at `authority` (`HOST:PORT`). If several clusters match, returns the oldest.
     /// Returns `None` if no cluster matches, or if the caches aren't complete in time.
-    pub async fn find(&self, authority: &str) -> Option<Target> {
+    pub async fn find(&self, authority: &str) -> Option<TargetCluster> {
         let complete = async {
             self.all.complete().await;
             self.machines.complete().await;
@@ -75,7 +75,7 @@ impl Clusters {
             (cluster.metadata.creation_timestamp.clone(), cluster.namespace(), cluster.name_any())
         })?;
         let (host, port) = endpoint(&oldest)?;
-        Some(Target {
+        Some(TargetCluster {
             namespace: oldest.namespace().unwrap_or_default(),
             name: oldest.name_any(),
             uid: oldest.uid().unwrap_or_default(),
@@ -86,7 +86,7 @@ impl Clusters {
     }
 
     /// Returns a cluster's Machine count.
-    pub fn machines(&self, target: &Target) -> usize {
+    pub fn machines(&self, target: &TargetCluster) -> usize {
         self.machines_by_cluster.refs(&index::key(Some(&target.namespace), &target.name)).len()
     }
 

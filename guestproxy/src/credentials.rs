@@ -22,14 +22,14 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::authority;
-use crate::clusters::Target;
+use crate::clusters::TargetCluster;
 
 /// The time for which Secrets are cached. Cluster API renews certificates months before they expire.
 const KEPT: Duration = Duration::from_mins(1);
 const ALPN: &[u8] = b"http/1.1";
 
 /// The TLS configurations for one cluster.
-pub struct Credentials {
+pub struct TlsConfigurations {
     /// The server configuration for managers. It contains a certificate for the cluster's host, and the cluster's certificate
     /// authority to verify client certificates.
     pub server: Arc<ServerConfig>,
@@ -43,9 +43,9 @@ pub struct Credentials {
 
 /// The forwarding mode for connections to a cluster.
 #[derive(Clone)]
-pub enum Trust {
+pub enum ForwardingMode {
     /// The proxy terminates TLS.
-    Known(Arc<Credentials>),
+    Known(Arc<TlsConfigurations>),
     /// The proxy can't read the traffic, because the management cluster doesn't have the key of the cluster's certificate
     /// authority.
     Opaque,
@@ -54,7 +54,7 @@ pub enum Trust {
 /// Reads Secrets, and caches the resulting credentials for a short time.
 pub struct Vault {
     client: Client,
-    kept: Mutex<HashMap<(String, String), (Instant, Trust)>>,
+    kept: Mutex<HashMap<(String, String), (Instant, ForwardingMode)>>,
 }
 
 impl Vault {
@@ -67,7 +67,7 @@ impl Vault {
     ///
     /// # Errors
     /// Returns a message that says which Secret is missing or can't be used. The message doesn't quote the Secret.
-    pub async fn trust(&self, target: &Target) -> Result<Trust, String> {
+    pub async fn trust(&self, target: &TargetCluster) -> Result<ForwardingMode, String> {
         let key = (target.uid.clone(), target.url());
         let kept = self
             .kept
@@ -87,18 +87,18 @@ impl Vault {
 
     /// Drops a cluster's cached credentials after they failed, so that the next connection to the cluster reads the Secrets
     /// again.
-    pub fn forget(&self, target: &Target) {
+    pub fn forget(&self, target: &TargetCluster) {
         self.kept.lock().remove(&(target.uid.clone(), target.url()));
     }
 
-    async fn read(&self, target: &Target) -> Result<Trust, String> {
+    async fn read(&self, target: &TargetCluster) -> Result<ForwardingMode, String> {
         let (ca_name, kubeconfig_name) =
             (format!("{}-ca", target.name), format!("{}-kubeconfig", target.name));
         let (ca, kubeconfig) =
             tokio::try_join!(self.secret(target, &ca_name), self.secret(target, &kubeconfig_name))?;
         let missing = |name: &str| format!("Secret {}/{name} does not exist", target.namespace);
         let Some(ca) = ca else {
-            return if target.is_kubeadm { Err(missing(&ca_name)) } else { Ok(Trust::Opaque) };
+            return if target.is_kubeadm { Err(missing(&ca_name)) } else { Ok(ForwardingMode::Opaque) };
         };
         let kubeconfig = kubeconfig.ok_or_else(|| missing(&kubeconfig_name))?;
         let data = |key: &str| ca.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone());
@@ -106,7 +106,9 @@ impl Vault {
             format!("Secret {}/{secret} can't be used: {error}", target.namespace)
         };
         let certificate = data("tls.crt").ok_or_else(|| named(&ca_name, "it has no key tls.crt"))?;
-        let Some(key) = data("tls.key").filter(|key| !key.is_empty()) else { return Ok(Trust::Opaque) };
+        let Some(key) = data("tls.key").filter(|key| !key.is_empty()) else {
+            return Ok(ForwardingMode::Opaque);
+        };
         let (host, url) = (target.host.clone(), target.url());
         let made = kubeconfig::read(&target.namespace, &kubeconfig, &url, move |config| {
             // The inner error belongs to the CA Secret, and the outer error to the kubeconfig Secret.
@@ -117,17 +119,17 @@ impl Vault {
         let unusable = |_| named(&kubeconfig_name, "its user's certificate or key can't be read");
         let (client, anonymous) = client_configs(&config).map_err(unusable)?;
         let subject = config.auth_info.client_certificate_data.as_deref().and_then(subject);
-        Ok(Trust::Known(Arc::new(Credentials { server, client, anonymous, subject })))
+        Ok(ForwardingMode::Known(Arc::new(TlsConfigurations { server, client, anonymous, subject })))
     }
 
-    async fn secret(&self, target: &Target, name: &str) -> Result<Option<Secret>, String> {
+    async fn secret(&self, target: &TargetCluster, name: &str) -> Result<Option<Secret>, String> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &target.namespace);
         let found = secrets.get_opt(name).await;
         found.map_err(|error| format!("Secret {}/{name} can't be read: {error}", target.namespace))
     }
 }
 
-impl Credentials {
+impl TlsConfigurations {
     /// Returns the client configuration for a manager. `shown` is the certificate that the manager presented, if any. The TLS
     /// handshake has already verified that the cluster's certificate authority signed it.
     ///

@@ -10,9 +10,9 @@ use kit::guest::bounded;
 use kit::share::responses::ResponseLimits;
 use parking_lot::Mutex;
 
-use crate::clusters::{Clusters, Target};
+use crate::clusters::{Clusters, TargetCluster};
 use crate::limits;
-use crate::live::{Change, Live, TooMany};
+use crate::live::{CachedObjects, ObjectChange, TooMany};
 
 /// The maximum number of paged lists in progress. A higher number means that a manager has abandoned lists, so all sizes are
 /// forgotten.
@@ -21,31 +21,31 @@ const LISTS: usize = 256;
 const REPEATED_AFTER: Duration = Duration::from_secs(10);
 
 /// The state of all clusters.
-pub struct Guests {
+pub struct ProxiedClusters {
     pub clusters: Clusters,
-    live: Live,
+    live: CachedObjects,
     connections: Lane,
     large_answers: Lane,
-    known: Mutex<HashMap<String, Arc<Guest>>>,
+    known: Mutex<HashMap<String, Arc<ProxiedCluster>>>,
 }
 
 /// The state of one cluster.
-pub struct Guest {
-    pub target: Target,
+pub struct ProxiedCluster {
+    pub target: TargetCluster,
     /// Accounts for the response bytes that the proxy itself holds.
     pub responses: ResponseLimits,
-    all: Arc<Guests>,
+    all: Arc<ProxiedClusters>,
     /// The sizes of paged lists so far, by path.
     lists: Mutex<HashMap<String, usize>>,
     reported: Mutex<Option<(String, Instant)>>,
 }
 
-impl Guests {
+impl ProxiedClusters {
     /// Creates the state. A cluster's state is added when a manager first connects to the cluster.
     pub fn new(clusters: Clusters) -> Arc<Self> {
         Arc::new(Self {
             clusters,
-            live: Live::default(),
+            live: CachedObjects::default(),
             connections: Lane::new(limits::CONNECTIONS, limits::CONNECTIONS_OF_A_GUEST),
             large_answers: Lane::new(limits::LARGE_ANSWERS, limits::LARGE_ANSWERS_OF_A_GUEST),
             known: Mutex::default(),
@@ -53,13 +53,13 @@ impl Guests {
     }
 
     /// Returns the cluster whose API server is at `authority` (`HOST:PORT`), if there is one.
-    pub async fn find(self: &Arc<Self>, authority: &str) -> Option<Arc<Guest>> {
+    pub async fn find(self: &Arc<Self>, authority: &str) -> Option<Arc<ProxiedCluster>> {
         let target = self.clusters.find(authority).await?;
         let mut known = self.known.lock();
         if let Some(guest) = known.get(&target.uid).filter(|guest| guest.target == target) {
             return Some(Arc::clone(guest));
         }
-        let guest = Arc::new(Guest {
+        let guest = Arc::new(ProxiedCluster {
             responses: ResponseLimits::of(&target.namespace, &target.name),
             all: Arc::clone(self),
             lists: Mutex::default(),
@@ -79,7 +79,7 @@ impl Guests {
     }
 }
 
-impl Guest {
+impl ProxiedCluster {
     /// Returns the maximum decoded size of a response, in bytes.
     pub fn answer_limit(&self) -> usize {
         limits::answer(self.all.clusters.machines(&self.target))
@@ -130,7 +130,7 @@ impl Guest {
     ///
     /// # Errors
     /// Returns an error if the cluster has too many objects.
-    pub fn count(&self, path: &str, names: (&str, &str), change: Change) -> Result<(), TooMany> {
+    pub fn count(&self, path: &str, names: (&str, &str), change: ObjectChange) -> Result<(), TooMany> {
         let allowance = limits::cached(self.all.clusters.machines(&self.target));
         self.all.live.count(&self.target.uid, path, names, change, allowance, Instant::now())
     }
@@ -142,7 +142,7 @@ impl Guest {
         if reported.as_ref().is_some_and(|(before, at)| *before == reason && at.elapsed() < REPEATED_AFTER) {
             return;
         }
-        let Target { namespace, name, .. } = &self.target;
+        let TargetCluster { namespace, name, .. } = &self.target;
         tracing::warn!(namespace, name, reason, "a connection to a cluster was broken off");
         *reported = Some((reason, Instant::now()));
     }

@@ -45,8 +45,8 @@ use tokio::net::TcpListener;
 
 use clusters::Clusters;
 use credentials::Vault;
-use guest::Guests;
-use proxy::Proxy;
+use guest::ProxiedClusters;
+use proxy::ManagerProxy;
 
 /// Limits what Cluster API's managers read from workload clusters: a proxy for the HTTPS of one manager.
 #[derive(Debug, Parser)]
@@ -76,7 +76,7 @@ async fn start(started: Runtime, listen: SocketAddr) -> Result<(), Fatal> {
     let listener = TcpListener::bind(listen).await.map_err(|error| format!("--listen {listen}: {error}"))?;
     let clusters = Clusters::watch(&started);
     started.lead().await?;
-    let proxy = Proxy::new(Guests::new(clusters), Vault::new(started.client.clone()));
+    let proxy = ManagerProxy::new(ProxiedClusters::new(clusters), Vault::new(started.client.clone()));
     proxy.serve(listener, started.shutdown.clone()).await;
     Ok(())
 }

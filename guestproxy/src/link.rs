@@ -20,14 +20,14 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::answer::{Broken, Passed, passed, watched, whole};
-use crate::guest::Guest;
-use crate::rewrite::{self, Mode, Selection};
+use crate::answer::{AbortedResponse, Passed, passed, watched, whole};
+use crate::guest::ProxiedCluster;
+use crate::rewrite::{self, ObjectSelection, ReadMode};
 use crate::{limits, tunnel};
 
 /// A connection to a cluster.
 pub struct Link {
-    guest: Arc<Guest>,
+    guest: Arc<ProxiedCluster>,
     sender: Mutex<SendRequest<Passed>>,
     /// Canceled when the connection to the cluster ends.
     ended: CancellationToken,
@@ -39,7 +39,11 @@ impl Link {
     ///
     /// # Errors
     /// Returns an error if the cluster doesn't present a certificate from its authority, or doesn't respond in time.
-    pub async fn connect(guest: Arc<Guest>, stream: TcpStream, tls: Arc<ClientConfig>) -> io::Result<Self> {
+    pub async fn connect(
+        guest: Arc<ProxiedCluster>,
+        stream: TcpStream,
+        tls: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
         let name = ServerName::try_from(guest.target.host.clone()).map_err(io::Error::other)?;
         let connected = timeout(limits::HANDSHAKE, TlsConnector::from(tls).connect(name, stream));
         let stream = connected.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
@@ -87,10 +91,10 @@ impl Link {
         &self,
         mut request: Request<Incoming>,
         tunnels: &parking_lot::Mutex<Option<Tunnel>>,
-    ) -> Result<Response<Passed>, Broken> {
-        let Selection { path, mode } = rewrite::selection(request.uri());
-        let mode = if request.method() == Method::GET { mode } else { Mode::Whole };
-        if let Mode::Watch { sends_all } = mode
+    ) -> Result<Response<Passed>, AbortedResponse> {
+        let ObjectSelection { path, mode } = rewrite::selection(request.uri());
+        let mode = if request.method() == Method::GET { mode } else { ReadMode::Whole };
+        if let ReadMode::Watch { sends_all } = mode
             && self.guest.begin_watch(&path, sends_all).is_err()
         {
             let text = "the cluster has more objects than its Machines and the limit for all clusters allow";
@@ -100,7 +104,8 @@ impl Link {
         let may_upgrade = rewrite::is_upgrade(request.headers());
         rewrite::request(request.headers_mut());
         let manager = may_upgrade.then(|| hyper::upgrade::on(&mut request));
-        let request = request.map(|body| body.map_err(|error| Broken(error.to_string())).boxed_unsync());
+        let request =
+            request.map(|body| body.map_err(|error| AbortedResponse(error.to_string())).boxed_unsync());
         let mut answer = self.send(request).await.inspect_err(|broken| self.guest.report(broken))?;
         let status = answer.status();
         let is_error = !status.is_success() && status != StatusCode::SWITCHING_PROTOCOLS;
@@ -116,12 +121,12 @@ impl Link {
         }
         let guest = Arc::clone(&self.guest);
         Ok(match mode {
-            Mode::Watch { .. } if !is_error => {
+            ReadMode::Watch { .. } if !is_error => {
                 // White space at the end isn't forwarded, so the length may differ.
                 answer.headers_mut().remove(http::header::CONTENT_LENGTH);
                 answer.map(|body| watched(body, guest, path))
             }
-            Mode::Page { continues } if !is_error => {
+            ReadMode::Page { continues } if !is_error => {
                 let before = guest.begin_page(&path, continues);
                 answer.map(|body| passed(body, guest, most, Some((path, before))))
             }
@@ -129,14 +134,17 @@ impl Link {
         })
     }
 
-    async fn send(&self, request: Request<Passed>) -> Result<Response<Incoming>, Broken> {
+    async fn send(&self, request: Request<Passed>) -> Result<Response<Incoming>, AbortedResponse> {
         let mut sender = self.sender.lock().await;
-        let ready = timeout(limits::PIECE, sender.ready()).await.map_err(|_| Broken::from("it stopped"))?;
-        ready.map_err(|error| Broken(error.to_string()))?;
+        let ready =
+            timeout(limits::PIECE, sender.ready()).await.map_err(|_| AbortedResponse::from("it stopped"))?;
+        ready.map_err(|error| AbortedResponse(error.to_string()))?;
         let answered = timeout(limits::ANSWER_BEGINS, sender.send_request(request)).await;
-        let answered = answered.map_err(|_| Broken::from("its answer did not begin in time"))?;
+        let answered = answered.map_err(|_| AbortedResponse::from("its answer did not begin in time"))?;
         answered.map_err(|error| {
-            Broken(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
+            AbortedResponse(
+                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
+            )
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::limits;
 /// The cached objects from all clusters. Each cluster has its own allowance. Beyond their own allowances, all clusters share
 /// another allowance.
 #[derive(Default)]
-pub struct Live {
+pub struct CachedObjects {
     state: Mutex<State>,
     hasher: RandomState,
 }
@@ -41,7 +41,7 @@ struct Watched {
 
 /// The change that a watch event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ObjectChange {
     /// The object exists, with this estimated size.
     Is(usize),
     /// The object was deleted.
@@ -52,7 +52,7 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
-impl Live {
+impl CachedObjects {
     /// Begins a watch for the objects that `path` selects. If `sends_all` is true, the watch sends all objects first, so the
     /// objects from earlier watches no longer count. `guest` is the cluster's UID.
     ///
@@ -82,7 +82,7 @@ impl Live {
         guest: &str,
         path: &str,
         (namespace, name): (&str, &str),
-        change: Change,
+        change: ObjectChange,
         allowance: usize,
         now: Instant,
     ) -> Result<(), TooMany> {
@@ -92,11 +92,11 @@ impl Live {
         let of_guest = guests.entry(guest.to_owned()).or_default();
         let watched = of_guest.watches.entry(path.to_owned()).or_default();
         let (old, new) = match change {
-            Change::Is(size) => {
+            ObjectChange::Is(size) => {
                 let size = size.max(limits::OBJECT);
                 (watched.objects.insert(key, size).unwrap_or_default(), size)
             }
-            Change::Gone => (watched.objects.remove(&key).unwrap_or_default(), 0),
+            ObjectChange::Gone => (watched.objects.remove(&key).unwrap_or_default(), 0),
         };
         watched.bytes = watched.bytes - old + new;
         of_guest.bytes = of_guest.bytes - old + new;
@@ -151,13 +151,13 @@ mod tests {
 
     const NODES: &str = "/api/v1/nodes?";
 
-    fn add(live: &Live, guest: &str, name: &str, size: usize) -> Result<(), TooMany> {
-        live.count(guest, NODES, ("", name), Change::Is(size), 1 << 20, Instant::now())
+    fn add(live: &CachedObjects, guest: &str, name: &str, size: usize) -> Result<(), TooMany> {
+        live.count(guest, NODES, ("", name), ObjectChange::Is(size), 1 << 20, Instant::now())
     }
 
     #[test]
     fn an_endless_watch_of_new_objects_is_ended_and_refused_for_a_while() {
-        let live = Live::default();
+        let live = CachedObjects::default();
         let now = Instant::now();
         let added = (0..100_000).find(|n| add(&live, "a", &n.to_string(), 10).is_err()).unwrap();
         assert_eq!(added, (limits::MORE_CACHED_OF_A_GUEST + (1 << 20)) / limits::OBJECT);
@@ -171,18 +171,18 @@ mod tests {
 
     #[test]
     fn objects_that_change_or_go_count_once() {
-        let live = Live::default();
+        let live = CachedObjects::default();
         for n in 0..100_000 {
             assert_eq!(add(&live, "a", "one", 900 << 10), Ok(()));
             let name = format!("short-lived-{n}");
             assert_eq!(add(&live, "a", &name, 10), Ok(()));
-            live.count("a", NODES, ("", &name), Change::Gone, 1 << 20, Instant::now()).unwrap();
+            live.count("a", NODES, ("", &name), ObjectChange::Gone, 1 << 20, Instant::now()).unwrap();
         }
     }
 
     #[test]
     fn hostile_clusters_together_leave_others_their_own() {
-        let live = Live::default();
+        let live = CachedObjects::default();
         for guest in 0..50 {
             for n in 0..20 {
                 let _ = add(&live, &format!("hostile-{guest}"), &n.to_string(), 1 << 20);
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn a_watch_that_sends_all_replaces_what_was_there_and_others_do_not() {
-        let live = Live::default();
-        let bytes = |live: &Live| live.state.lock().guests["a"].bytes;
+        let live = CachedObjects::default();
+        let bytes = |live: &CachedObjects| live.state.lock().guests["a"].bytes;
         add(&live, "a", "x", 9000).unwrap();
         live.begin("a", NODES, false, Instant::now()).unwrap();
         assert_eq!(bytes(&live), 9000);
@@ -213,11 +213,11 @@ mod tests {
         fn the_sums_are_those_of_the_objects(
             events in prop::collection::vec((0..3_u8, 0..2_u8, 0..6_u8, prop::option::of(0..9_000_000_usize)), 0..80)
         ) {
-            let live = Live::default();
+            let live = CachedObjects::default();
             let now = Instant::now();
             for (guest, path, name, size) in events {
                 let (guest, path, name) = (guest.to_string(), path.to_string(), name.to_string());
-                let change = size.map_or(Change::Gone, Change::Is);
+                let change = size.map_or(ObjectChange::Gone, ObjectChange::Is);
                 let _ = live.count(&guest, &path, ("n", &name), change, 1 << 20, now);
                 let state = live.state.lock();
                 let mut more = 0;

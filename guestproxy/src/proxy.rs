@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use crate::answer::{Passed, whole};
-use crate::credentials::{Trust, Vault};
-use crate::guest::{Guest, Guests};
+use crate::credentials::{ForwardingMode, Vault};
+use crate::guest::{ProxiedCluster, ProxiedClusters};
 use crate::limits;
 use crate::link::Link;
 use crate::tunnel;
@@ -36,16 +36,16 @@ const SWEEP: Duration = Duration::from_mins(1);
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A proxy for one manager.
-pub struct Proxy {
-    guests: Arc<Guests>,
+pub struct ManagerProxy {
+    guests: Arc<ProxiedClusters>,
     vault: Vault,
     strangers: Shares,
 }
 
 /// A connection that a manager requested.
 struct Asked {
-    guest: Arc<Guest>,
-    trust: Trust,
+    guest: Arc<ProxiedCluster>,
+    trust: ForwardingMode,
     upstream: TcpStream,
     upgrade: OnUpgrade,
 }
@@ -53,9 +53,9 @@ struct Asked {
 /// A refused connection: the HTTP status and the reason.
 struct Refused(StatusCode, String);
 
-impl Proxy {
+impl ManagerProxy {
     /// Creates the proxy for these clusters.
-    pub fn new(guests: Arc<Guests>, vault: Vault) -> Arc<Self> {
+    pub fn new(guests: Arc<ProxiedClusters>, vault: Vault) -> Arc<Self> {
         Arc::new(Self { guests, vault, strangers: Shares::newest_first(limits::STRANGERS) })
     }
 
@@ -157,8 +157,8 @@ impl Proxy {
                 timeout(limits::CONNECT, upgrade).await.map_err(late)?.map_err(io::Error::other)?;
             let downstream = TokioIo::new(upgraded);
             let credentials = match trust {
-                Trust::Opaque => return Ok::<_, io::Error>(Err(downstream)),
-                Trust::Known(credentials) => credentials,
+                ForwardingMode::Opaque => return Ok::<_, io::Error>(Err(downstream)),
+                ForwardingMode::Known(credentials) => credentials,
             };
             let accepted = TlsAcceptor::from(Arc::clone(&credentials.server)).accept(downstream);
             let accepted = timeout(limits::HANDSHAKE, accepted).await.map_err(late)?;

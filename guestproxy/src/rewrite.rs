@@ -140,15 +140,15 @@ fn check(status: StatusCode, headers: &HeaderMap, most: usize) -> Result<(), Unw
 
 /// The objects that a request reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct ObjectSelection {
     /// The path and the selectors. They are the same for all watches, lists and pages that read the same objects.
     pub path: String,
-    pub mode: Mode,
+    pub mode: ReadMode,
 }
 
 /// The way in which objects are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ReadMode {
     /// A watch.
     Watch {
         /// True if the watch sends all objects first.
@@ -164,7 +164,7 @@ pub enum Mode {
 }
 
 /// Returns the objects that a request's path and query select, and the way in which they are read.
-pub fn selection(uri: &Uri) -> Selection {
+pub fn selection(uri: &Uri) -> ObjectSelection {
     let mut path = format!("{}?", uri.path());
     let mut is_watch = uri.path().starts_with("/api/v1/watch/");
     let (mut sends_all, mut is_paged, mut continues) = (false, false, false);
@@ -185,11 +185,11 @@ pub fn selection(uri: &Uri) -> Selection {
         }
     }
     let mode = match (is_watch, is_paged || continues) {
-        (true, _) => Mode::Watch { sends_all },
-        (false, true) => Mode::Page { continues },
-        (false, false) => Mode::Whole,
+        (true, _) => ReadMode::Watch { sends_all },
+        (false, true) => ReadMode::Page { continues },
+        (false, false) => ReadMode::Whole,
     };
-    Selection { path, mode }
+    ObjectSelection { path, mode }
 }
 
 #[cfg(test)]
@@ -287,11 +287,11 @@ mod tests {
         let read = |uri: &str| selection(&uri.parse().unwrap());
         let watch =
             read("/api/v1/nodes?allowWatchBookmarks=true&labelSelector=a%3Db&resourceVersion=7&watch=true");
-        assert_eq!(watch.mode, Mode::Watch { sends_all: false });
+        assert_eq!(watch.mode, ReadMode::Watch { sends_all: false });
         let all = read("/api/v1/nodes?sendInitialEvents=true&watch=1");
-        assert_eq!(all.mode, Mode::Watch { sends_all: true });
-        assert_eq!(read("/api/v1/nodes?watch=false").mode, Mode::Whole);
+        assert_eq!(all.mode, ReadMode::Watch { sends_all: true });
+        assert_eq!(read("/api/v1/nodes?watch=false").mode, ReadMode::Whole);
         let page = read("/api/v1/nodes?continue=x&labelSelector=a%3Db&limit=500");
-        assert_eq!((page.path, page.mode), (watch.path, Mode::Page { continues: true }));
+        assert_eq!((page.path, page.mode), (watch.path, ReadMode::Page { continues: true }));
     }
 }

@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use guestproxy::clusters::Clusters;
 use guestproxy::credentials::Vault;
-use guestproxy::guest::Guests;
+use guestproxy::guest::ProxiedClusters;
 use guestproxy::limits;
-use guestproxy::proxy::Proxy;
+use guestproxy::proxy::ManagerProxy;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
@@ -24,7 +24,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use support::hostile_server::{Answer, HostileServer};
+use support::hostile_server::{HostileAnswer, HostileServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -60,11 +60,11 @@ async fn free_address() -> SocketAddr {
 }
 
 impl Scene {
-    async fn with(answers: impl Into<Arc<[Answer]>>) -> Self {
+    async fn with(answers: impl Into<Arc<[HostileAnswer]>>) -> Self {
         Self::with_key(answers, true).await
     }
 
-    async fn with_key(answers: impl Into<Arc<[Answer]>>, has_key: bool) -> Self {
+    async fn with_key(answers: impl Into<Arc<[HostileAnswer]>>, has_key: bool) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = free_address().await;
         let validity = Validity::days_from_now(1);
@@ -115,7 +115,10 @@ impl Scene {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        tokio::spawn(Proxy::new(Guests::new(clusters), Vault::new(client)).serve(listener, stop.clone()));
+        tokio::spawn(
+            ManagerProxy::new(ProxiedClusters::new(clusters), Vault::new(client))
+                .serve(listener, stop.clone()),
+        );
         Self { server, proxy, ca, admin, other, hostile, stop }
     }
 
@@ -219,7 +222,7 @@ const NODES: &str = "/api/v1/nodes";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_json_without_an_end_is_broken_off() {
     let items = "{\"metadata\":{\"name\":\"n\"}},".repeat(1000);
-    let scene = Scene::with([Answer::endless_json("{\"items\":[", items.as_bytes())]).await;
+    let scene = Scene::with([HostileAnswer::endless_json("{\"items\":[", items.as_bytes())]).await;
     let (direct, passed) = scene.both(NODES).await;
     assert!(direct.bytes > MUCH, "{direct:?}");
     assert!(!passed.ended && passed.bytes < limits::ANSWER, "{passed:?}");
@@ -227,7 +230,8 @@ async fn a_json_without_an_end_is_broken_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_empty_objects_is_broken_off_before_it_grows() {
-    let scene = Scene::with([Answer::endless_json("{\"items\":[", "{},".repeat(10_000).as_bytes())]).await;
+    let scene =
+        Scene::with([HostileAnswer::endless_json("{\"items\":[", "{},".repeat(10_000).as_bytes())]).await;
     let (direct, passed) = scene.both(NODES).await;
     assert!(direct.bytes > MUCH, "{direct:?}");
     // Decoded into Go structures, this is less than 20 MiB.
@@ -236,7 +240,7 @@ async fn a_list_of_empty_objects_is_broken_off_before_it_grows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compressed_answer_is_refused() {
-    let scene = Scene::with([Answer::gzip(64 << 20)]).await;
+    let scene = Scene::with([HostileAnswer::gzip(64 << 20)]).await;
     let (direct, passed) = scene.both(NODES).await;
     assert_eq!(direct.status, StatusCode::OK);
     assert_eq!(passed.status, StatusCode::BAD_GATEWAY);
@@ -245,7 +249,7 @@ async fn a_compressed_answer_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_is_refused() {
-    let scene = Scene::with([Answer::redirect("https://127.0.0.1:1/")]).await;
+    let scene = Scene::with([HostileAnswer::redirect("https://127.0.0.1:1/")]).await;
     let (direct, passed) = scene.both(NODES).await;
     assert_eq!((direct.status, passed.status), (StatusCode::TEMPORARY_REDIRECT, StatusCode::BAD_GATEWAY));
     assert!(message(&passed).contains("redirect"), "{passed:?}");
@@ -253,15 +257,18 @@ async fn a_redirect_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn protobuf_is_refused() {
-    let scene =
-        Scene::with([Answer::whole("content-type: application/vnd.kubernetes.protobuf\r\n", b"k8s\0")]).await;
+    let scene = Scene::with([HostileAnswer::whole(
+        "content-type: application/vnd.kubernetes.protobuf\r\n",
+        b"k8s\0",
+    )])
+    .await;
     let (direct, passed) = scene.both(NODES).await;
     assert_eq!((direct.status, passed.status), (StatusCode::OK, StatusCode::BAD_GATEWAY));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_without_an_end_are_broken_off() {
-    let scene = Scene::with([Answer::endless_headers()]).await;
+    let scene = Scene::with([HostileAnswer::endless_headers()]).await;
     let passed = scene.get(NODES, true, Some(&scene.admin)).await;
     assert_eq!((passed.status, passed.bytes), (StatusCode::IM_A_TEAPOT, 0));
 }
@@ -273,7 +280,7 @@ async fn a_watch_of_ever_new_objects_is_ended_and_refused_for_a_while() {
         let event = json!({"type": "ADDED", "object": {"metadata": {"name": format!("n{n}"), "annotations": {"a": "x".repeat(1000)}}}});
         writeln!(events, "{event}").unwrap();
     }
-    let scene = Scene::with([Answer::endless_json("", &events)]).await;
+    let scene = Scene::with([HostileAnswer::endless_json("", &events)]).await;
     let (direct, passed) = scene.both("/api/v1/nodes?watch=true").await;
     assert!(direct.bytes > MUCH, "{direct:?}");
     assert!(!passed.ended && passed.bytes < limits::MORE_CACHED_OF_A_GUEST + limits::CACHED, "{passed:?}");
@@ -284,7 +291,7 @@ async fn a_watch_of_ever_new_objects_is_ended_and_refused_for_a_while() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_without_an_end_never_reaches_the_manager() {
     let first = "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"n\",\"annotations\":{\"a\":\"";
-    let scene = Scene::with([Answer::endless_json(first, &[b'x'; 1000])]).await;
+    let scene = Scene::with([HostileAnswer::endless_json(first, &[b'x'; 1000])]).await;
     let (direct, passed) = scene.both("/api/v1/nodes?watch=true").await;
     assert!(direct.bytes > MUCH && passed.bytes == 0, "{direct:?} {passed:?}");
 }
@@ -293,7 +300,7 @@ async fn an_event_without_an_end_never_reaches_the_manager() {
 async fn pages_without_an_end_count_as_one_list() {
     let items = "{\"metadata\":{\"name\":\"n\"}},".repeat(2000);
     let page = format!("{{\"metadata\":{{\"continue\":\"more\"}},\"items\":[{items}{{}}]}}");
-    let scene = Scene::with([Answer::json(page.as_bytes())]).await;
+    let scene = Scene::with([HostileAnswer::json(page.as_bytes())]).await;
     let path = |query: &str| format!("{NODES}?limit=500{query}");
     let first = scene.get(&path(""), true, Some(&scene.admin)).await;
     assert!(first.ended, "{first:?}");
@@ -310,7 +317,7 @@ async fn pages_without_an_end_count_as_one_list() {
 async fn an_honest_answer_and_an_honest_watch_pass_whole() {
     let list = br#"{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}"#;
     let events = b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n{\"type\":\"BOOKMARK\",\"object\":{}}\n\n{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"a\"}}}\n";
-    let scene = Scene::with([Answer::json(list), Answer::json(events)]).await;
+    let scene = Scene::with([HostileAnswer::json(list), HostileAnswer::json(events)]).await;
     let listed = scene.get(NODES, true, Some(&scene.admin)).await;
     assert_eq!((listed.text.as_bytes(), listed.ended), (&list[..], true));
     let watched = scene.get("/api/v1/nodes?watch=1", true, Some(&scene.admin)).await;
@@ -324,7 +331,7 @@ async fn an_honest_answer_and_an_honest_watch_pass_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_targets_and_the_certificates_of_others_are_refused() {
-    let scene = Scene::with([Answer::json(b"{}")]).await;
+    let scene = Scene::with([HostileAnswer::json(b"{}")]).await;
     for other in ["169.254.169.254:80", "127.0.0.1:1", "kubernetes.default:443"] {
         let refusal = scene.connect(other).await.unwrap_err();
         assert_eq!(refusal, format!("HTTP/1.1 403 no Cluster has the control plane endpoint {other}"));
@@ -339,7 +346,7 @@ async fn other_targets_and_the_certificates_of_others_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_whose_authority_has_no_key_is_reached_within_bytes() {
-    let scene = Scene::with_key([Answer::json(b"{\"a\":1}")], false).await;
+    let scene = Scene::with_key([HostileAnswer::json(b"{\"a\":1}")], false).await;
     let passed = scene.get(NODES, true, Some(&scene.admin)).await;
     assert_eq!((passed.status, passed.text.as_str()), (StatusCode::OK, "{\"a\":1}"));
 }

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use crate::api_error::{is_already_exists, is_conflict, is_gone};
-use crate::expectations::{Expectations, Intent, version};
+use crate::expectations::{AcceptedIntent, Expectations, version};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::watchable::Watchable;
@@ -40,14 +40,14 @@ pub struct Api {
 
 /// The result of an apply.
 #[derive(Debug)]
-pub enum Applied<K> {
+pub enum ApplyResult<K> {
     /// The cached object, which already matched. No request was sent.
     Unchanged(Arc<K>),
     /// The object that the API server returned.
     Sent(Arc<K>),
 }
 
-impl<K> Applied<K> {
+impl<K> ApplyResult<K> {
     /// Returns the object as it is after the apply.
     pub fn object(&self) -> &Arc<K> {
         match self {
@@ -98,24 +98,28 @@ impl Api {
     /// manager's other fields.
     ///
     /// `live` is the cached object. If it already matches the intent, the request isn't sent.
-    pub async fn apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
+    pub async fn apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<ApplyResult<K>>
     where
         K: Watchable + Serialize,
     {
-        let wanted = typed::<K>(intent)?;
+        let wanted = add_type::<K>(intent)?;
         let hash = hash(&wanted);
         if let Some(live) = live
             && self.is_so(&**live, &wanted, hash)?
         {
-            return Ok(Applied::Unchanged(Arc::clone(live)));
+            return Ok(ApplyResult::Unchanged(Arc::clone(live)));
         }
         let _permit = self.permit().await;
         let params = PatchParams::apply(self.manager).force();
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
         let version = version(&object).unwrap_or_default();
-        self.expectations.record_intent(self.manager, &object, Intent { hash, version, confirm: None });
-        Ok(Applied::Sent(Arc::new(object)))
+        self.expectations.record_intent(
+            self.manager,
+            &object,
+            AcceptedIntent { hash, version, confirm: None },
+        );
+        Ok(ApplyResult::Sent(Arc::new(object)))
     }
 
     /// Returns true if `live` contains the wanted fields and the manager's last intent was the same, so that the apply wouldn't
@@ -129,7 +133,11 @@ impl Api {
             let so = matches(&json_of(live)?, wanted.clone());
             if so {
                 let confirm = Some(Instant::now() + CONFIRM_AFTER);
-                self.expectations.record_intent(self.manager, live, Intent { hash, version: shown, confirm });
+                self.expectations.record_intent(
+                    self.manager,
+                    live,
+                    AcceptedIntent { hash, version: shown, confirm },
+                );
             }
             return Ok(so);
         };
@@ -143,14 +151,14 @@ impl Api {
     pub async fn create<K: Watchable + Serialize>(&self, object: &K) -> kube::Result<K> {
         let _permit = self.permit().await;
         let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
-        let body = serde_json::to_vec(&typed(object)?).map_err(kube::Error::SerdeError)?;
+        let body = serde_json::to_vec(&add_type(object)?).map_err(kube::Error::SerdeError)?;
         self.send(request_for(object).create(&params, body), "create").await
     }
 
     /// Applies `intent` if the cache contains the object (`live`), and creates the object otherwise.
     ///
     /// An existing object that isn't in the cache yet stays unchanged: [`is_already_exists`] returns true for the error.
-    pub async fn create_or_apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<Applied<K>>
+    pub async fn create_or_apply<K>(&self, intent: &K, live: Option<&Arc<K>>) -> kube::Result<ApplyResult<K>>
     where
         K: Watchable + Serialize,
     {
@@ -158,9 +166,13 @@ impl Api {
             return self.apply(intent, live).await;
         }
         let object = self.create(intent).await?;
-        let (hash, version) = (hash(&typed::<K>(intent)?), version(&object).unwrap_or_default());
-        self.expectations.record_intent(self.manager, &object, Intent { hash, version, confirm: None });
-        Ok(Applied::Sent(Arc::new(object)))
+        let (hash, version) = (hash(&add_type::<K>(intent)?), version(&object).unwrap_or_default());
+        self.expectations.record_intent(
+            self.manager,
+            &object,
+            AcceptedIntent { hash, version, confirm: None },
+        );
+        Ok(ApplyResult::Sent(Arc::new(object)))
     }
 
     /// Sends a merge patch that fails with a conflict unless the object still has the resourceVersion and UID that the caller
@@ -204,7 +216,7 @@ impl Api {
     {
         let _permit = self.permit().await;
         let old = seen.status().map(json_of).transpose()?.unwrap_or_else(|| json!({}));
-        let Some(change) = difference(&old, &json_of(status)?) else { return Ok(false) };
+        let Some(change) = compute_patch(&old, &json_of(status)?) else { return Ok(false) };
         // The UID ensures that the status isn't written to a new object with the same name.
         let patch = json!({ "metadata": { "uid": seen.uid() }, "status": change });
         let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
@@ -253,7 +265,7 @@ fn request_for<K: Resource<DynamicType = ()>>(object: &K) -> Request {
 }
 
 /// Serializes the object with apiVersion and kind, which k8s-openapi types have as constants instead of fields.
-fn typed<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> kube::Result<Value> {
+fn add_type<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> kube::Result<Value> {
     let mut value = json_of(object)?;
     value["apiVersion"] = json!(K::api_version(&()));
     value["kind"] = json!(K::kind(&()));
@@ -302,14 +314,14 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 }
 
 /// Returns the JSON merge patch from `old` to `new`, or `None` if they are equal.
-fn difference(old: &Value, new: &Value) -> Option<Value> {
+fn compute_patch(old: &Value, new: &Value) -> Option<Value> {
     let (Value::Object(before), Value::Object(after)) = (old, new) else {
         return (old != new).then(|| new.clone());
     };
     let mut changes = Map::new();
     for (name, value) in after {
         let change = match before.get(name) {
-            Some(old) => difference(old, value),
+            Some(old) => compute_patch(old, value),
             None => (!value.is_null()).then(|| value.clone()),
         };
         changes.extend(change.map(|change| (name.clone(), change)));
@@ -320,7 +332,9 @@ fn difference(old: &Value, new: &Value) -> Option<Value> {
 }
 
 /// Returns the owner reference that marks `owner` as a child's controller.
-pub fn controlled_by<K>(owner: &K) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference
+pub fn build_controller_reference<K>(
+    owner: &K,
+) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference
 where
     K: Resource<DynamicType = ()>,
 {

@@ -21,7 +21,7 @@ static LANE: LazyLock<Lane> = LazyLock::new(|| Lane::new(PLACES, PLACES_OF_A_NAM
 
 /// The limits for one computation.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ComputationLimits {
     /// The maximum number of bytes that the computation may read, copy and create in total.
     pub bytes: usize,
     /// The maximum run time, not counting the wait for other computations.
@@ -38,7 +38,7 @@ pub struct Limits {
 /// [`Exceeded::Time`], and any error that `work` returns, such as [`Exceeded::Bytes`].
 pub async fn compute<T, E>(
     namespace: &str,
-    limits: Limits,
+    limits: ComputationLimits,
     work: impl FnOnce(&Budget) -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
 where
@@ -51,7 +51,7 @@ where
 async fn compute_in<T, E>(
     lane: &Lane,
     namespace: &str,
-    limits: Limits,
+    limits: ComputationLimits,
     work: impl FnOnce(&Budget) -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
 where
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { bytes: 100, time: Duration::from_mins(1) };
+    const LIMITS: ComputationLimits = ComputationLimits { bytes: 100, time: Duration::from_mins(1) };
 
     #[tokio::test]
     async fn work_that_needs_more_than_its_bytes_is_refused() {
@@ -124,7 +124,7 @@ mod tests {
             note.store(true, Ordering::SeqCst);
             Err::<(), _>(Exceeded::Time)
         };
-        let limits = Limits { time: Duration::from_millis(5), ..LIMITS };
+        let limits = ComputationLimits { time: Duration::from_millis(5), ..LIMITS };
         assert_eq!(compute_in(&lane, "a", limits, endless).await, Err(Exceeded::Time));
         compute_in(&lane, "a", LIMITS, |_| Ok::<_, Exceeded>(())).await.unwrap();
         assert!(ended.load(Ordering::SeqCst), "the second of the namespace waited for the first");

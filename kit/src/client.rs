@@ -138,8 +138,8 @@ mod tests {
     use x509_parser::pem::Pem;
 
     use super::*;
-    use crate::server::tls::acceptor;
-    use crate::server::{self, LIMITS, Limits};
+    use crate::server::tls::build_acceptor;
+    use crate::server::{self, LIMITS, ServerLimits};
     use crate::tenure;
     use crate::webhook::bundle::CertBundle;
 
@@ -166,8 +166,8 @@ mod tests {
         let router = Router::new()
             .route("/api/v1/namespaces/default/configmaps/a", get(move || std::future::ready(map.clone())));
         // The server would refuse a second connection.
-        let one = Limits { connections: 1, ..LIMITS };
-        server::spawn(listener, Some(acceptor(certificate, None).unwrap()), router, one, stop.clone());
+        let one = ServerLimits { connections: 1, ..LIMITS };
+        server::spawn(listener, Some(build_acceptor(certificate, None).unwrap()), router, one, stop.clone());
 
         let mut config = Config::new(url.parse().unwrap());
         let authority = Pem::iter_from_buffer(server.authorities.as_bytes()).next().unwrap().unwrap();

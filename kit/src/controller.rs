@@ -29,7 +29,7 @@ use crate::optional::Optional;
 use crate::reconcile::{self, Reconcile, Reported};
 use crate::retry::{Disposition, Failures, Next, REQUEUE_SOON, RateLimiter, ReconcileError, jitter};
 use crate::runtime::Runtime;
-use crate::share::slots::{Slot, Slots};
+use crate::share::slots::{ReconcileSlot, Slots};
 use crate::watch::{Cache, Change, Watchable};
 
 /// The default deadline for a reconcile, so that a hanging call doesn't hold its slot forever.
@@ -72,7 +72,7 @@ impl<K: Watchable> Controller<K> {
         let failures = Arc::<Failures<ObjectRef<K>>>::default();
         let (wakes, forgets) = (wake.clone(), Arc::clone(&failures));
         cache.listen(move |change| match &change.new {
-            Some(new) if steers(change.old.as_deref(), new) => send(&wakes, reference(&**new)),
+            Some(new) if triggers_reconcile(change.old.as_deref(), new) => send(&wakes, reference(&**new)),
             Some(_) => {}
             None => change.old.iter().for_each(|old| forgets.reset(&reference(&**old))),
         });
@@ -277,7 +277,12 @@ struct Steps<K: Watchable, F> {
 }
 
 impl<K: Watchable, F> Steps<K, F> {
-    async fn step<Ctx, Fut, E>(self: Arc<Self>, object: Arc<K>, ctx: Arc<Ctx>, _slot: Slot<K>) -> Action
+    async fn step<Ctx, Fut, E>(
+        self: Arc<Self>,
+        object: Arc<K>,
+        ctx: Arc<Ctx>,
+        _slot: ReconcileSlot<K>,
+    ) -> Action
     where
         F: Fn(Arc<K>, Arc<Ctx>) -> Fut,
         Fut: Future<Output = Result<Next, E>>,
@@ -290,7 +295,7 @@ impl<K: Watchable, F> Steps<K, F> {
             return Action::requeue(jitter(REQUEUE_SOON));
         }
         let reference = reference(&*object);
-        if let Err(wait) = self.limiter.admit(hashed(&reference), std::time::Instant::now()) {
+        if let Err(wait) = self.limiter.admit(hash_reference(&reference), std::time::Instant::now()) {
             return Action::requeue(jitter(wait));
         }
         let span = tracing::info_span!(
@@ -355,7 +360,7 @@ impl<K: Watchable, F> Steps<K, F> {
     }
 }
 
-fn hashed<K: Watchable>(reference: &ObjectRef<K>) -> u64 {
+fn hash_reference<K: Watchable>(reference: &ObjectRef<K>) -> u64 {
     let mut hasher = DefaultHasher::new();
     reference.hash(&mut hasher);
     hasher.finish()
@@ -363,7 +368,7 @@ fn hashed<K: Watchable>(reference: &ObjectRef<K>) -> u64 {
 
 /// Returns true if a change should trigger a reconcile: the object is new, or anything but its status changed. For kinds without
 /// a generation, every change counts.
-pub fn steers<K: Resource>(old: Option<&K>, new: &K) -> bool {
+pub fn triggers_reconcile<K: Resource>(old: Option<&K>, new: &K) -> bool {
     let Some(old) = old else { return true };
     let (old, new) = (old.meta(), new.meta());
     // Without a generation, status changes can't be distinguished from other changes, so every new version counts.

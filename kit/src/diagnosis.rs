@@ -9,7 +9,7 @@ use crate::api_error::{message, missing_right};
 /// The outcome of a check, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The check passed.
     Ok,
     /// The check couldn't run because of another check's result.
@@ -37,18 +37,18 @@ impl Check {
 
     /// Returns the diagnosis for a check that passed. `found` says what was checked.
     pub fn ok(self, found: impl Into<String>) -> Diagnosis {
-        Diagnosis { check: self, outcome: Outcome::Ok, found: found.into(), remedy: String::new() }
+        Diagnosis { check: self, outcome: CheckOutcome::Ok, found: found.into(), remedy: String::new() }
     }
 
     /// Returns the diagnosis for a part that works but is likely to cause problems. `found` describes the finding, and `remedy`
     /// the action to take.
     pub fn warning(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
-        Diagnosis { check: self, outcome: Outcome::Warning, found: found.into(), remedy: remedy.into() }
+        Diagnosis { check: self, outcome: CheckOutcome::Warning, found: found.into(), remedy: remedy.into() }
     }
 
     /// Returns the diagnosis for a part that doesn't work. `found` describes the finding, and `remedy` the action to take.
     pub fn error(self, found: impl Into<String>, remedy: impl Into<String>) -> Diagnosis {
-        Diagnosis { check: self, outcome: Outcome::Error, found: found.into(), remedy: remedy.into() }
+        Diagnosis { check: self, outcome: CheckOutcome::Error, found: found.into(), remedy: remedy.into() }
     }
 
     /// Returns the value in `answer`. If the read failed, the error is the diagnosis that the check was skipped because the
@@ -69,7 +69,7 @@ impl Check {
 
     /// Returns the diagnosis for a check that couldn't run. `found` says why.
     pub fn skipped(self, found: impl Into<String>) -> Diagnosis {
-        Diagnosis { check: self, outcome: Outcome::Skipped, found: found.into(), remedy: String::new() }
+        Diagnosis { check: self, outcome: CheckOutcome::Skipped, found: found.into(), remedy: String::new() }
     }
 }
 
@@ -86,7 +86,7 @@ pub struct Diagnosis {
     #[serde(flatten)]
     pub check: Check,
     /// The outcome of the check.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// The finding, with the object's name.
     pub found: String,
     /// The action to take. Empty if the check passed or was skipped.

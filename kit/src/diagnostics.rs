@@ -17,18 +17,18 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use self::access::{Access, Refusal};
+use self::access::{AccessDenied, AccessReviewer};
 use self::certificate::SelfSigned;
 use crate::metrics::Metrics;
 use crate::server;
-use crate::server::tls::acceptor;
+use crate::server::tls::build_acceptor;
 
 /// The path to serve, which is also the nonResourceURL in a role.
 const PATH: &str = "/metrics";
 
 struct Served {
     metrics: Arc<Metrics>,
-    access: Access,
+    access: AccessReviewer,
 }
 
 /// Serves `/metrics` at `address` over HTTPS in the background, with a self-signed certificate.
@@ -41,8 +41,8 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    let tls = acceptor(Arc::new(SelfSigned::generate()?), None)?;
-    let router = router(Served { metrics, access: Access::new(client) });
+    let tls = build_acceptor(Arc::new(SelfSigned::generate()?), None)?;
+    let router = router(Served { metrics, access: AccessReviewer::new(client) });
     server::spawn(listener, Some(tls), router, server::LIMITS, stop);
     Ok(())
 }
@@ -59,14 +59,14 @@ async fn answer(State(served): State<Arc<Served>>, headers: HeaderMap) -> Respon
     }
 }
 
-fn refuse(refusal: &Refusal) -> Response {
+fn refuse(refusal: &AccessDenied) -> Response {
     let message = refusal.to_string();
     match refusal {
-        Refusal::Unauthenticated => {
+        AccessDenied::Unauthenticated => {
             (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], message).into_response()
         }
-        Refusal::Forbidden { .. } => (StatusCode::FORBIDDEN, message).into_response(),
-        Refusal::Unknown => (StatusCode::SERVICE_UNAVAILABLE, message).into_response(),
+        AccessDenied::Forbidden { .. } => (StatusCode::FORBIDDEN, message).into_response(),
+        AccessDenied::Unknown => (StatusCode::SERVICE_UNAVAILABLE, message).into_response(),
     }
 }
 

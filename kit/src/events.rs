@@ -94,7 +94,7 @@ async fn publish_queued(queue: Arc<Queue>, client: Client, reporter: Reporter) {
         for _ in 0..REMEMBERED {
             let (event, object) = queue.pop().await;
             let reason = event.reason.clone();
-            if let Err(error) = recorder.publish(&distinct(event), &object).await {
+            if let Err(error) = recorder.publish(&add_note_digest(event), &object).await {
                 tracing::debug!(reason, %error, "event not published");
             }
         }
@@ -103,7 +103,7 @@ async fn publish_queued(queue: Arc<Queue>, client: Client, reporter: Reporter) {
 
 /// Adds a digest of the note to the action. The recorder counts events that differ only in their notes as
 /// repetitions, and an event's note is immutable, so without the digest, the first note would also appear for later causes.
-fn distinct(event: Event) -> Event {
+fn add_note_digest(event: Event) -> Event {
     let note = event.note.as_deref().unwrap_or_default();
     let digest = Sha256::digest(note);
     // The API server limits an action to 128 characters.
@@ -129,7 +129,7 @@ fn shorten(note: &str) -> String {
 }
 
 /// Returns `Kind namespace/name`, the form in which messages name an object.
-pub fn named<K: Resource<DynamicType = ()>>(object: &K) -> String {
+pub fn describe_object<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let name = object.meta().name.as_deref().unwrap_or_default();
     let named = expectations::stale_cache::<K>(object.meta().namespace.as_deref(), name);
     format!("{} {}", named.kind, named.name)

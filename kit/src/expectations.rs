@@ -22,7 +22,7 @@ pub struct Expectations {
 #[derive(Default)]
 struct State {
     unseen: HashMap<u64, Unseen>,
-    intents: HashMap<u64, Intent>,
+    intents: HashMap<u64, AcceptedIntent>,
     /// The intent keys by object, so that an object's intents can be removed together with the object.
     by_object: HashMap<u64, Vec<u64>>,
 }
@@ -34,7 +34,7 @@ struct Unseen {
 
 /// An intent that the API server accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Intent {
+pub struct AcceptedIntent {
     /// The hash of the applied intent.
     pub hash: u64,
     /// The resourceVersion of the resulting object.
@@ -96,12 +96,17 @@ impl Expectations {
     }
 
     /// Returns the last intent of `manager` for this object that the API server accepted.
-    pub fn intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K) -> Option<Intent> {
+    pub fn intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K) -> Option<AcceptedIntent> {
         self.state.lock().intents.get(&intent_key(manager, key_of(object))).copied()
     }
 
     /// Records an intent that the API server accepted.
-    pub fn record_intent<K: Resource<DynamicType = ()>>(&self, manager: &str, object: &K, intent: Intent) {
+    pub fn record_intent<K: Resource<DynamicType = ()>>(
+        &self,
+        manager: &str,
+        object: &K,
+        intent: AcceptedIntent,
+    ) {
         let object = key_of(object);
         let key = intent_key(manager, object);
         let mut state = self.state.lock();
@@ -220,7 +225,7 @@ mod tests {
     #[test]
     fn an_intent_goes_with_its_object() {
         let expectations = Expectations::default();
-        let intent = Intent { hash: 1, version: 7, confirm: None };
+        let intent = AcceptedIntent { hash: 1, version: 7, confirm: None };
         expectations.record_intent("m", &config_map(7), intent);
         assert_eq!(expectations.intent("m", &config_map(7)), Some(intent));
         assert_eq!(expectations.intent("other", &config_map(7)), None);

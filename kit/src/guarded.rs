@@ -107,18 +107,18 @@ where
         Event::InitApply(Guarded::Sound(object)) => Some(Event::InitApply(object)),
         Event::Delete(Guarded::Sound(object)) => Some(Event::Delete(object)),
         Event::Apply(Guarded::Broken { meta, error }) => {
-            last_good(store, &meta, &error);
+            keep_last_good(store, &meta, &error);
             None
         }
         Event::InitApply(Guarded::Broken { meta, error }) => {
-            last_good(store, &meta, &error).map(Event::InitApply)
+            keep_last_good(store, &meta, &error).map(Event::InitApply)
         }
         Event::Delete(Guarded::Broken { meta, .. }) => cached(store, &meta).map(Event::Delete),
     }
 }
 
 /// Logs the error and returns the last valid version of the object, if the cache has one.
-fn last_good<K>(store: &Store<K>, meta: &ObjectMeta, error: &str) -> Option<K>
+fn keep_last_good<K>(store: &Store<K>, meta: &ObjectMeta, error: &str) -> Option<K>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {

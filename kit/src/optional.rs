@@ -29,7 +29,7 @@ impl<K: Watchable> Clone for Optional<K> {
 }
 
 /// Watches whole objects, without their managed fields, once their kind is served.
-pub fn optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
+pub fn watch_optional<K: Watchable>(runtime: &Runtime, api: Api<K>) -> Optional<K> {
     let (cache, writer) = Cache::new(Arc::clone(&runtime.expectations));
     let (found, served) = state::channel(None);
     let definition = format!("{}.{}", K::plural(&()), K::group(&()));
@@ -98,7 +98,7 @@ mod tests {
     async fn a_kind_that_is_not_served_is_not_asked_for() {
         let (client, requests) = support::api_server::server(|_| list(&json!([])));
         let runtime = Runtime::detached(client);
-        let maps = optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
+        let maps = watch_optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
         maps.settled().await;
         assert!(!maps.is_served());
         assert!(requests.lock().iter().all(|request| request.path.contains("customresourcedefinitions")));
@@ -116,7 +116,7 @@ mod tests {
             }
         });
         let runtime = Runtime::detached(client);
-        let maps = optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
+        let maps = watch_optional(&runtime, Api::<ConfigMap>::all(runtime.client.clone()));
         let mut known = maps.served.clone();
         known.wait_for(|served| *served == Some(true)).await.unwrap();
         maps.settled().await;

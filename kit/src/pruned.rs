@@ -42,12 +42,12 @@ fn prune_annotations(annotations: &mut BTreeMap<String, String>) {
     annotations.retain(|name, value| {
         if annotation::READ.contains(&name.as_str()) {
             let longest = if WRITTEN.contains(&name.as_str()) { LONGEST_WRITTEN } else { LONGEST_VALUE };
-            cut(value, longest);
+            truncate_string(value, longest);
             return true;
         }
         // A separate limit, so that users can't push out an annotation that blocks their own requests.
         if annotation::PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-            cut(value, LONGEST_VALUE);
+            truncate_string(value, LONGEST_VALUE);
             protected += name.len() + value.len();
             return protected <= MOST_PROTECTED;
         }
@@ -67,7 +67,7 @@ const WRITTEN: &[&str] = &[
     annotation::DISKS,
 ];
 
-fn cut(value: &mut String, longest: usize) {
+fn truncate_string(value: &mut String, longest: usize) {
     if value.len() > longest {
         value.truncate(value.floor_char_boundary(longest));
         value.shrink_to_fit();

@@ -93,8 +93,8 @@ pub trait Reconcile: Send + Sync + 'static {
         &self,
         _object: &Arc<Self::Kind>,
         _facts: &Self::Facts,
-    ) -> impl Future<Output = Result<Deletion<Self::Done>, Self::Error>> + Send {
-        std::future::ready(Ok(Deletion::Gone))
+    ) -> impl Future<Output = Result<DeletionProgress<Self::Done>, Self::Error>> + Send {
+        std::future::ready(Ok(DeletionProgress::Gone))
     }
 
     /// Computes the status, or returns `None` if the status stays as it is. The driver sets the transition times of the conditions.
@@ -119,7 +119,7 @@ pub trait Reconcile: Send + Sync + 'static {
 }
 
 /// The result of a step of a deletion.
-pub enum Deletion<Done> {
+pub enum DeletionProgress<Done> {
     /// Nothing remains to be done. The object is gone, or another program deletes it.
     Gone,
     /// The object remains until another reconcile.
@@ -127,7 +127,7 @@ pub enum Deletion<Done> {
 }
 
 /// The result of a reconcile before the status is written.
-pub enum Outcome<Done, Error> {
+pub enum ReconcileOutcome<Done, Error> {
     /// Nothing was done, because the object is paused.
     Paused,
     /// The plan was carried out, or a step of the deletion.
@@ -136,7 +136,7 @@ pub enum Outcome<Done, Error> {
     Failed(Error),
 }
 
-impl<Done, Error> Outcome<Done, Error> {
+impl<Done, Error> ReconcileOutcome<Done, Error> {
     /// Returns the results of the writes, unless the object is paused or a step failed.
     pub fn done(&self) -> Option<&Done> {
         if let Self::Done(done) = self { Some(done) } else { None }
@@ -148,7 +148,7 @@ impl<Done, Error> Outcome<Done, Error> {
     }
 }
 
-impl<Done, Error> From<Result<Done, Error>> for Outcome<Done, Error> {
+impl<Done, Error> From<Result<Done, Error>> for ReconcileOutcome<Done, Error> {
     fn from(result: Result<Done, Error>) -> Self {
         result.map_or_else(Self::Failed, Self::Done)
     }
@@ -161,7 +161,7 @@ pub struct Seen<'a, R: Reconcile + ?Sized> {
     /// The facts, unless they could not be gathered.
     pub facts: Option<&'a R::Facts>,
     /// The result of the reconcile.
-    pub outcome: &'a Outcome<R::Done, R::Error>,
+    pub outcome: &'a ReconcileOutcome<R::Done, R::Error>,
 }
 
 impl<'a, R: Reconcile + ?Sized> Seen<'a, R> {
@@ -180,7 +180,7 @@ pub async fn reconcile<R: Reconcile>(object: Arc<R::Kind>, reconciler: Arc<R>) -
     }
     let facts = match reconciler.gather(&object).await {
         Ok(facts) => facts,
-        Err(error) => return report(&*reconciler, &object, None, Outcome::Failed(error)).await,
+        Err(error) => return report(&*reconciler, &object, None, ReconcileOutcome::Failed(error)).await,
     };
     let paused = R::is_paused(&object, &facts);
     let deleting = object.meta().deletion_timestamp.is_some();
@@ -189,17 +189,17 @@ pub async fn reconcile<R: Reconcile>(object: Arc<R::Kind>, reconciler: Arc<R>) -
     }
     reconciler.propagate_pause(&object, &facts, paused).await?;
     let outcome = if paused {
-        Outcome::Paused
+        ReconcileOutcome::Paused
     } else if deleting {
         match reconciler.delete(&object, &facts).await {
-            Ok(Deletion::Gone) => return Ok(Next::OnChange),
-            Ok(Deletion::Remains(done)) => Outcome::Done(done),
-            Err(error) => Outcome::Failed(error),
+            Ok(DeletionProgress::Gone) => return Ok(Next::OnChange),
+            Ok(DeletionProgress::Remains(done)) => ReconcileOutcome::Done(done),
+            Err(error) => ReconcileOutcome::Failed(error),
         }
     } else {
         match R::plan(&object, &facts) {
-            Ok(plan) => Outcome::from(reconciler.carry_out(&mut object, plan, &facts).await),
-            Err(error) => Outcome::Failed(error),
+            Ok(plan) => ReconcileOutcome::from(reconciler.carry_out(&mut object, plan, &facts).await),
+            Err(error) => ReconcileOutcome::Failed(error),
         }
     };
     report(&*reconciler, &object, Some(&facts), outcome).await
@@ -211,10 +211,10 @@ async fn report<R: Reconcile>(
     reconciler: &R,
     object: &R::Kind,
     facts: Option<&R::Facts>,
-    outcome: Outcome<R::Done, R::Error>,
+    outcome: ReconcileOutcome<R::Done, R::Error>,
 ) -> Result<Next, R::Error> {
     let outcome = match outcome {
-        Outcome::Failed(error) if error.is_overtaken() => return Err(error),
+        ReconcileOutcome::Failed(error) if error.is_overtaken() => return Err(error),
         outcome => outcome,
     };
     let seen = Seen { object, facts, outcome: &outcome };
@@ -228,9 +228,9 @@ async fn report<R: Reconcile>(
     reconciler.publish(&seen, new.as_ref().filter(|_| written));
     reconciler.follow_up(&seen, new.as_ref()).await?;
     match outcome {
-        Outcome::Paused => Ok(Next::OnChange),
-        Outcome::Done(done) => R::conclude(done),
-        Outcome::Failed(error) => Err(error),
+        ReconcileOutcome::Paused => Ok(Next::OnChange),
+        ReconcileOutcome::Done(done) => R::conclude(done),
+        ReconcileOutcome::Failed(error) => Err(error),
     }
 }
 

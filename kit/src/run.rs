@@ -111,12 +111,12 @@ async fn run_until_shutdown<T>(
 async fn prepare(name: &'static str, common: Common, shutdown: CancellationToken) -> Result<Runtime, Fatal> {
     let metrics = Arc::new(Metrics::new());
     let ready = Readiness::starting();
-    serve::health(common.health_address, ready.clone(), shutdown.clone())
+    serve::serve_health(common.health_address, ready.clone(), shutdown.clone())
         .await
         .map_err(|error| format!("--health-address {}: {error}", common.health_address))?;
-    let config = config(&common).await?;
+    let config = load_config(&common).await?;
     let own_namespace = std::env::var("POD_NAMESPACE").unwrap_or_else(|_| config.default_namespace.clone());
-    let identity = identity(name);
+    let identity = choose_identity(name);
     let lease_namespace = common.leader_election_namespace.as_ref().unwrap_or(&own_namespace);
     let elections = elections(config.clone(), lease_namespace.clone(), name, identity.clone());
     let leadership = Leadership::new(common.leader_elect.then_some(elections));
@@ -149,14 +149,14 @@ async fn serve_metrics(
 ) -> Result<(), Fatal> {
     let (address, metrics, stop) = (common.diagnostics_address, Arc::clone(metrics), shutdown.clone());
     let served = if common.insecure_diagnostics {
-        serve::metrics(address, metrics, stop).await
+        serve::serve_plain_metrics(address, metrics, stop).await
     } else {
         diagnostics::serve(address, metrics, client.clone(), stop).await
     };
     served.map_err(|error| format!("--diagnostics-address {address}: {error}").into())
 }
 
-async fn config(common: &Common) -> Result<Config, Fatal> {
+async fn load_config(common: &Common) -> Result<Config, Fatal> {
     let Some(path) = &common.kubeconfig else {
         return Config::infer().await.map_err(|error| {
             format!("no API server: {error}; give --kubeconfig, set KUBECONFIG, or run in a pod").into()
@@ -167,7 +167,7 @@ async fn config(common: &Common) -> Result<Config, Fatal> {
 }
 
 /// Returns the Pod name, which a restarted container keeps. Outside a Pod, returns a unique name.
-fn identity(name: &str) -> String {
+fn choose_identity(name: &str) -> String {
     std::env::var("POD_NAME").unwrap_or_else(|_| {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = host.trim();

@@ -60,7 +60,11 @@ impl Requirement {
 }
 
 /// Serves `/healthz` and `/readyz` at `address` in the background.
-pub async fn health(address: SocketAddr, ready: Readiness, stop: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_health(
+    address: SocketAddr,
+    ready: Readiness,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
     let router = Router::new().route("/healthz", get(|| async { "ok" })).route(
         "/readyz",
         get(move || {
@@ -78,7 +82,7 @@ pub async fn health(address: SocketAddr, ready: Readiness, stop: CancellationTok
 }
 
 /// Serves `/metrics` at `address` in the background, over plain HTTP and without authentication.
-pub async fn metrics(
+pub async fn serve_plain_metrics(
     address: SocketAddr,
     metrics: Arc<Metrics>,
     stop: CancellationToken,

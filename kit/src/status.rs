@@ -67,7 +67,7 @@ pub fn settle<C: Conditional>(old: &[C], mut new: Vec<C>, now: Timestamp) -> Vec
         let before = old.iter().find(|old| old.type_() == condition.type_());
         let kept = before.filter(|old| old.status() == condition.status());
         condition.set_since(kept.map_or(Time(now), Conditional::since));
-        if let Some(shown) = shown(condition.message()) {
+        if let Some(shown) = limit_message(condition.message()) {
             condition.set_message(shown);
         }
     }
@@ -86,7 +86,7 @@ where
 }
 
 /// Returns the message in printable form and within the limits, or `None` if the message is already in this form.
-fn shown(message: &str) -> Option<String> {
+fn limit_message(message: &str) -> Option<String> {
     let lines = message.split('\n').take(LINES).map(|line| printable(line, LINE));
     let shown = lines.collect::<Vec<_>>().join("\n");
     (shown != message).then_some(shown)

@@ -11,7 +11,7 @@ use futures::future::join_all;
 use futures::{StreamExt, stream};
 use kit::client::bounded;
 use kit::guest::watch::Event;
-use kit::guest::{Few, Guest, GuestError, Keys, Metadata};
+use kit::guest::{Few, GuestClient, GuestError, Keys, Metadata};
 use kube::Config;
 use kube::core::Request;
 use serde::Deserialize;
@@ -67,9 +67,9 @@ async fn server(router: Router) -> Config {
     config
 }
 
-fn guest(config: &Config, namespace: &str, name: &str) -> Guest {
+fn guest(config: &Config, namespace: &str, name: &str) -> GuestClient {
     let client = bounded(config.clone(), LARGE * 2).unwrap();
-    Guest::with_client(client, namespace, name, DEADLINE)
+    GuestClient::with_client(client, namespace, name, DEADLINE)
 }
 
 /// Returns the peak memory use of this process in MiB.
@@ -80,7 +80,7 @@ fn peak() -> usize {
 }
 
 /// Makes every kind of call. The responses have 8 MiB, with an error status if `refuses` is true.
-async fn every_call(guest: &Guest, refuses: bool) {
+async fn every_call(guest: &GuestClient, refuses: bool) {
     let request = || Request::new("/large").get("a", &kube::api::GetParams::default());
     let read = guest.read::<Numbers>(request(), 3 << 20).await;
     assert!(matches!(read, Err(GuestError::Refused(_))), "{read:?}");
@@ -112,7 +112,7 @@ async fn hostile_answers_take_little_memory_and_keep_no_other_guest_waiting() {
         server(Router::new().fallback(async || endless("{\"items\":[", "{},", 2_000_000, false))).await;
     let hangs = server(Router::new().fallback(async || endless("{\"data\":[", PIECE, 2 << 20, true))).await;
     let good = [guest(&small, "good", "good"), guest(&small, "bad", "good")];
-    let read = async |guest: &Guest| {
+    let read = async |guest: &GuestClient| {
         let request = Request::new("/a").get("a", &kube::api::GetParams::default());
         guest.read::<Numbers>(request, 1 << 10).await
     };

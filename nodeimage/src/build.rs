@@ -9,17 +9,17 @@ use std::str::FromStr;
 
 use jiff::{Timestamp, tz::TimeZone};
 use plane::digest::sha256_of;
-use plane::tools::{self, Progress, Tool};
+use plane::tools::{self, BuildProgress, Tool};
 
 use crate::builder::Builder;
 use crate::containers::{self, PROGRAMS};
 use crate::contents;
 use crate::debian::{self, Lock};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::os::OperatingSystem;
 use crate::ova;
 use crate::ovf::OvfDescriptor;
-use crate::release::KubernetesRelease;
+use crate::release::SupportedRelease;
 use crate::sbom;
 use crate::sources;
 use crate::vmdk;
@@ -32,7 +32,7 @@ const WORK: &str = ".unfinished";
 /// The options for a build.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
-    /// The Kubernetes release, in a form that [`KubernetesRelease::find`] accepts.
+    /// The Kubernetes release, in a form that [`SupportedRelease::find`] accepts.
     pub kubernetes: String,
     /// The operating system, in a form that [`OperatingSystem::find`] accepts.
     pub os: String,
@@ -76,8 +76,8 @@ pub struct BuiltImage {
 }
 
 /// Builds an image. This blocks the thread, for many minutes on the first build.
-pub fn build(request: &BuildRequest, progress: &dyn Progress) -> Result<BuiltImage> {
-    let release = KubernetesRelease::find(&request.kubernetes)?;
+pub fn build(request: &BuildRequest, progress: &dyn BuildProgress) -> Result<BuiltImage> {
+    let release = SupportedRelease::find(&request.kubernetes)?;
     let os = OperatingSystem::find(&request.os)?;
     let archives = archives(&request.preload)?;
     let locked = request.lock.as_deref().map(|path| Lock::read(path, os.name)).transpose()?;
@@ -119,7 +119,7 @@ fn archives(preload: &[Preload]) -> Result<Vec<PathBuf>> {
 
 /// The input that all parts of a build share.
 struct Build<'a> {
-    release: &'static KubernetesRelease,
+    release: &'static SupportedRelease,
     os: &'static OperatingSystem,
     out: PathBuf,
     work: PathBuf,
@@ -128,7 +128,7 @@ struct Build<'a> {
     /// True if [`Preload::Management`] was requested.
     management: bool,
     archives: Vec<PathBuf>,
-    progress: &'a dyn Progress,
+    progress: &'a dyn BuildProgress,
 }
 
 impl Build<'_> {
@@ -279,7 +279,7 @@ fn epoch(lock: &Lock) -> Result<i64> {
 }
 
 /// Returns the image's release version. It contains the date, so that newer packages make a newer release.
-fn version(release: &KubernetesRelease, epoch: i64) -> String {
+fn version(release: &SupportedRelease, epoch: i64) -> String {
     let date = Timestamp::from_second(epoch).unwrap_or_default().to_zoned(TimeZone::UTC);
     format!("{}+layercake.{}", release.version, date.strftime("%Y%m%d"))
 }
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_version_grows_with_the_packages() {
-        let release = KubernetesRelease::find("v1.36").unwrap();
+        let release = SupportedRelease::find("v1.36").unwrap();
         assert_eq!(version(release, 1_789_199_741), "v1.36.3+layercake.20260912");
     }
 

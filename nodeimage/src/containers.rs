@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use components::catalogue::{COMPONENTS, Registries, Source};
+use components::catalogue::{COMPONENTS, ManifestSource, Registries};
 use serde::Serialize;
 
-use crate::release::{CNI_TOOLS, COREDNS, FLANNEL, KubernetesRelease, METRICS_SERVER};
+use crate::release::{CNI_TOOLS, COREDNS, FLANNEL, METRICS_SERVER, SupportedRelease};
 
 /// Debian's library folder.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
@@ -82,7 +82,7 @@ impl PreloadedImage {
 
 /// Returns a node's images under the names that kubeadm and the add-on manifests use. kubeadm doesn't pull images that
 /// are already present.
-pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
+pub(crate) fn images(release: &SupportedRelease) -> Vec<PreloadedImage> {
     let registry = |name: &str| format!("registry.k8s.io/{name}");
     let defaults = &release.defaults;
     let control_plane = |name: &str| {
@@ -102,7 +102,7 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
         control_plane("kube-controller-manager"),
         control_plane("kube-scheduler"),
         control_plane("kube-proxy").with_packet_filter(),
-        PreloadedImage::new(&both("etcd", KubernetesRelease::etcd_tag(), defaults.etcd), &["etcd"])
+        PreloadedImage::new(&both("etcd", SupportedRelease::etcd_tag(), defaults.etcd), &["etcd"])
             .with_program("etcd", "/usr/local/bin/etcd"),
         PreloadedImage::new(&both("coredns/coredns", format!("v{COREDNS}"), defaults.coredns), &["/coredns"])
             .with_program("coredns", "/coredns"),
@@ -138,8 +138,8 @@ pub(crate) fn images(release: &KubernetesRelease) -> Vec<PreloadedImage> {
 /// Returns the images for a management cluster's upstream components, under their published names.
 pub(crate) fn management_images() -> Vec<PreloadedImage> {
     let upstream = COMPONENTS.iter().filter_map(|component| match component.source {
-        Source::Upstream { manifests, .. } => Some((component, manifests)),
-        Source::Config(_) => None,
+        ManifestSource::Upstream { manifests, .. } => Some((component, manifests)),
+        ManifestSource::Config(_) => None,
     });
     upstream
         .map(|(component, manifests)| {
@@ -150,7 +150,7 @@ pub(crate) fn management_images() -> Vec<PreloadedImage> {
 }
 
 /// Returns the references of all container images that a node with this release contains.
-pub fn image_names(release: &KubernetesRelease) -> Vec<String> {
+pub fn image_names(release: &SupportedRelease) -> Vec<String> {
     images(release).into_iter().flat_map(|image| image.names).collect()
 }
 
@@ -160,7 +160,7 @@ const FLANNEL_PLUGIN: &str = "ghcr.io/flannel-io/flannel-cni-plugin:v1.9.1-flann
 pub(crate) const KEEPALIVED: (&str, &str) = ("localhost/layercake/keepalived", "debian-13");
 
 /// Returns the reference of the sandbox image, with which the container runtime starts every Pod.
-pub(crate) fn pause(release: &KubernetesRelease) -> String {
+pub(crate) fn pause(release: &SupportedRelease) -> String {
     format!("registry.k8s.io/pause:{}", release.defaults.pause)
 }
 
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     fn names(version: &str) -> Vec<String> {
-        image_names(KubernetesRelease::find(version).unwrap())
+        image_names(SupportedRelease::find(version).unwrap())
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_program_has_a_place() {
-        let release = KubernetesRelease::find("v1.36").unwrap();
+        let release = SupportedRelease::find("v1.36").unwrap();
         let text = serde_json::to_string(&images(release)).unwrap();
         for tool in release.tools().concat().iter().filter(|tool| tool.name != "preload") {
             let in_image = text.contains(&format!("\"/{PROGRAMS}/{}\"", tool.name));

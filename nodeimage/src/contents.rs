@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use plane::tools::{Dependency, Tool, dependencies};
 
 use crate::debian::Lock;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::licence;
-use crate::sbom::Part;
+use crate::sbom::SpdxPackage;
 
 /// The folder on the node for Go modules' license texts.
 pub(crate) const GO_LICENCES: &str = "usr/share/doc/go";
 
 /// Returns the Go modules in all programs, plus the standard library of the Go version `go`. Copies the modules'
 /// license texts to `licences`.
-pub fn go_modules(programs: &[&'static Tool], go: &str, licences: &Path) -> Result<BTreeSet<Part>> {
+pub fn go_modules(programs: &[&'static Tool], go: &str, licences: &Path) -> Result<BTreeSet<SpdxPackage>> {
     let mut parts = BTreeSet::new();
     for tools in programs.chunk_by(|one, next| std::ptr::eq(one.module, next.module)) {
         for module in dependencies(tools)? {
@@ -24,7 +24,7 @@ pub fn go_modules(programs: &[&'static Tool], go: &str, licences: &Path) -> Resu
         }
     }
     let version = go.trim_start_matches("go");
-    parts.insert(Part {
+    parts.insert(SpdxPackage {
         name: "stdlib".to_owned(),
         version: version.to_owned(),
         purl: format!("pkg:golang/stdlib@{version}"),
@@ -34,10 +34,10 @@ pub fn go_modules(programs: &[&'static Tool], go: &str, licences: &Path) -> Resu
     Ok(parts)
 }
 
-fn go_module(module: &Dependency, into: &Path) -> Result<Part> {
+fn go_module(module: &Dependency, into: &Path) -> Result<SpdxPackage> {
     let Dependency { path, version, folder } = module;
     let licences = copy_licenses(folder, &into.join(path))?;
-    Ok(Part {
+    Ok(SpdxPackage {
         name: path.clone(),
         version: version.clone(),
         purl: format!("pkg:golang/{path}@{}", version.replace('+', "%2B")),
@@ -77,7 +77,7 @@ fn licence_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the Debian packages on the node and in the container images. `root` and `containers` are the folders with their files.
-pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Result<BTreeSet<Part>> {
+pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Result<BTreeSet<SpdxPackage>> {
     let mut parts = BTreeSet::new();
     for (packages, files) in [(&lock.node, root), (&lock.containers, containers)] {
         for package in packages {
@@ -91,7 +91,7 @@ pub(crate) fn debian_packages(lock: &Lock, root: &Path, containers: &Path) -> Re
                 // The folder can be a symbolic link to another package's folder, which might not exist here.
                 Err(_) => String::new(),
             };
-            parts.insert(Part {
+            parts.insert(SpdxPackage {
                 purl: format!("pkg:deb/debian/{name}@{}?arch={arch}", version.replace('+', "%2B")),
                 name,
                 version,

@@ -45,12 +45,12 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Adds context to I/O errors.
-pub(crate) trait Doing<T> {
+pub(crate) trait IoContext<T> {
     /// Converts an I/O error into [`Error::Io`] with the operation and the path.
     fn doing(self, verb: &str, path: &Path) -> Result<T>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> IoContext<T> for io::Result<T> {
     fn doing(self, verb: &str, path: &Path) -> Result<T> {
         self.map_err(|source| Error::Io { what: format!("{verb} {}", path.display()), source })
     }

@@ -38,8 +38,8 @@ mod vmdk;
 
 pub use build::{BuildRequest, BuiltImage, Preload, build};
 pub use containers::image_names;
-pub use debian::{Lock, Package};
+pub use debian::{DebianPackage, Lock};
 pub use error::{Error, Result};
 pub use os::{OperatingSystem, SYSTEMS};
 pub use ovf::{OvfDescriptor, properties};
-pub use release::{KubernetesRelease, RELEASES};
+pub use release::{RELEASES, SupportedRelease};

@@ -7,7 +7,7 @@ use std::path::Path;
 use plane::digest::{sha256, sha256_of};
 use tar::{Builder, EntryType, Header};
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 
 /// Writes the OVA to `path`. `name` is the file name of descriptor and manifest without extension, `descriptor` is the
 /// descriptor's content, `disk_file` is the disk's file name in the descriptor, and `epoch` is the timestamp for all

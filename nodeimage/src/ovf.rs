@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::containers::KEEPALIVED;
 use crate::os::OperatingSystem;
-use crate::release::{CNI, CONTAINERD, COREDNS, KubernetesRelease};
+use crate::release::{CNI, CONTAINERD, COREDNS, SupportedRelease};
 
 /// The values in an OVF descriptor.
 pub struct OvfDescriptor<'a> {
@@ -38,7 +38,7 @@ pub struct OvfDescriptor<'a> {
 /// `version` is the image's release version, such as `v1.36.3+layercake.20261121`.
 pub fn properties(
     os: &OperatingSystem,
-    release: &KubernetesRelease,
+    release: &SupportedRelease,
     version: &str,
 ) -> Vec<(&'static str, String)> {
     let registry = "registry.k8s.io";
@@ -46,7 +46,7 @@ pub fn properties(
     let distribution = json!({
         "distribution": {"version": version},
         "kubernetes": {"version": release.version, "imageRepository": registry},
-        "etcd": {"imageRepository": registry, "version": KubernetesRelease::etcd_tag()},
+        "etcd": {"imageRepository": registry, "version": SupportedRelease::etcd_tag()},
         "coredns": {"imageRepository": format!("{registry}/coredns"), "version": format!("v{COREDNS}")},
         "pause": {"imageRepository": registry, "version": release.defaults.pause},
         "keepalived": {"imageRepository": keepalived, "version": keepalived_tag},
@@ -74,7 +74,7 @@ impl<'a> OvfDescriptor<'a> {
     pub(crate) fn of_release(
         name: &'a str,
         os: &OperatingSystem,
-        release: &KubernetesRelease,
+        release: &SupportedRelease,
         version: &'a str,
     ) -> Self {
         Self {
@@ -233,7 +233,7 @@ mod tests {
 
     fn text() -> String {
         let os = OperatingSystem::find("debian-13").unwrap();
-        let release = KubernetesRelease::find("v1.36").unwrap();
+        let release = SupportedRelease::find("v1.36").unwrap();
         let name = "debian-13-amd64-v1.36.3---layercake.20261121";
         OvfDescriptor {
             disk_file: "disk.vmdk",

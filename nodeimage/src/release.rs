@@ -88,7 +88,7 @@ static OTHER_TOOLS: [Tool; 3] = [
 
 /// A Kubernetes release for which images can be built.
 #[derive(Debug)]
-pub struct KubernetesRelease {
+pub struct SupportedRelease {
     /// The minor version, such as `v1.36`.
     pub minor: &'static str,
     /// The full version, such as `v1.36.3`.
@@ -107,14 +107,14 @@ pub(crate) struct Defaults {
 }
 
 /// The supported releases, oldest first.
-pub static RELEASES: [KubernetesRelease; 2] = [
-    KubernetesRelease {
+pub static RELEASES: [SupportedRelease; 2] = [
+    SupportedRelease {
         minor: "v1.35",
         version: "v1.35.4",
         defaults: Defaults { etcd: "3.6.6-0", coredns: "v1.13.1", pause: "3.10.1" },
         tools: &TOOLS_1_35,
     },
-    KubernetesRelease {
+    SupportedRelease {
         minor: "v1.36",
         version: "v1.36.3",
         defaults: Defaults { etcd: "3.6.8-0", coredns: "v1.14.2", pause: "3.10.2" },
@@ -122,7 +122,7 @@ pub static RELEASES: [KubernetesRelease; 2] = [
     },
 ];
 
-impl KubernetesRelease {
+impl SupportedRelease {
     /// Returns the release for a minor or full version, with or without `v`. The error lists the supported releases.
     pub fn find(named: &str) -> Result<&'static Self> {
         let with_v = format!("v{}", named.trim().trim_start_matches('v'));
@@ -160,9 +160,9 @@ mod tests {
     #[test]
     fn a_release_is_found_by_minor_and_version() {
         for name in ["v1.36", "1.36", "v1.36.3", " 1.36.3 "] {
-            assert_eq!(KubernetesRelease::find(name).unwrap().version, "v1.36.3");
+            assert_eq!(SupportedRelease::find(name).unwrap().version, "v1.36.3");
         }
-        let refusal = KubernetesRelease::find("v1.30").unwrap_err().to_string();
+        let refusal = SupportedRelease::find("v1.30").unwrap_err().to_string();
         assert_eq!(
             refusal,
             "images of Kubernetes v1.30 are not supported; supported are v1.35 (v1.35.4), v1.36 (v1.36.3)"

@@ -10,7 +10,7 @@ pub use crate::contents::{copy_licenses, go_modules};
 
 /// A package, crate or module that is part of an image or a release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Part {
+pub struct SpdxPackage {
     pub name: String,
     pub version: String,
     /// The package URL (purl).
@@ -25,7 +25,13 @@ const LICENCE_REFERENCE: &str = "LicenseRef-";
 
 /// Returns the document for something that consists of `parts`. `purpose` is its primary package purpose, as SPDX names it, and
 /// `epoch` is the document's time in seconds since 1970.
-pub fn document(name: &str, version: &str, purpose: &str, parts: &BTreeSet<Part>, epoch: i64) -> Value {
+pub fn document(
+    name: &str,
+    version: &str,
+    purpose: &str,
+    parts: &BTreeSet<SpdxPackage>,
+    epoch: i64,
+) -> Value {
     let ids: Vec<_> = (1..=parts.len()).map(|number| format!("SPDXRef-Package-{number}")).collect();
     let mut packages = vec![json!({
         "SPDXID": "SPDXRef-Whole", "name": name, "versionInfo": version, "downloadLocation": "NOASSERTION",
@@ -53,7 +59,7 @@ pub fn document(name: &str, version: &str, purpose: &str, parts: &BTreeSet<Part>
     })
 }
 
-fn package(part: &Part, id: &str) -> Value {
+fn package(part: &SpdxPackage, id: &str) -> Value {
     let bracket = |licence: &String| {
         if licence.contains(" OR ") && part.licences.len() > 1 {
             format!("({licence})")
@@ -81,8 +87,8 @@ fn relationship(from: &str, kind: &str, to: &str) -> Value {
 mod tests {
     use super::*;
 
-    fn part(name: &str, licences: &[&str]) -> Part {
-        Part {
+    fn part(name: &str, licences: &[&str]) -> SpdxPackage {
+        SpdxPackage {
             name: name.to_owned(),
             version: "1".to_owned(),
             purl: format!("pkg:deb/debian/{name}@1?arch=amd64"),

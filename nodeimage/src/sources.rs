@@ -7,7 +7,7 @@ use std::path::Path;
 
 use include_dir::{Dir, include_dir};
 
-use crate::error::{Doing, Result};
+use crate::error::{IoContext, Result};
 
 static ROOT: Dir = include_dir!("$CARGO_MANIFEST_DIR/root");
 static STEPS: Dir = include_dir!("$CARGO_MANIFEST_DIR/steps");

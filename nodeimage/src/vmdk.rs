@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 
 const SECTOR: u64 = 512;
 /// The descriptor size in bytes. The descriptor is text, padded with zeros.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use plane::{Guard, Options, Plane, Program, Stack, guard, tools};
+use plane::{Guard, Options, Plane, Program, StackIdentity, guard, tools};
 use tokio::io::AsyncReadExt;
 
 fn main() -> ExitCode {
@@ -33,8 +33,8 @@ async fn run() -> plane::Result<()> {
     let mut args: Vec<_> = std::env::args().skip(1).collect();
     let folder = (args.first().is_some_and(|arg| arg == "--keep")).then(|| args.drain(..2).nth(1)).flatten();
     let stack = Arc::new(match folder {
-        Some(folder) => Stack::kept(folder.as_ref())?,
-        None => Stack::ephemeral()?,
+        Some(folder) => StackIdentity::kept(folder.as_ref())?,
+        None => StackIdentity::ephemeral()?,
     });
     let guard = Guard::start(&exe, &stack)?;
     let began = Instant::now();

@@ -8,7 +8,7 @@ use crate::certs::{signing_key, write_pair};
 use crate::cluster::Authorities;
 use crate::error::Result;
 use crate::process::Command;
-use crate::stack::{Stack, write_private};
+use crate::stack::{StackIdentity, write_private};
 
 const ADMISSION: &str = "admission.json";
 const WEBHOOK_CLIENTS: &str = "webhook-clients.json";
@@ -16,7 +16,7 @@ const WEBHOOK_CLIENTS: &str = "webhook-clients.json";
 /// Returns the kube-apiserver command for port `port`. It stores its data in the etcd on port `etcd`. If `services` is
 /// given, the API server reaches Services through the HTTP proxy on this Unix socket.
 pub(crate) fn command(
-    stack: &Stack,
+    stack: &StackIdentity,
     exe: &Path,
     authorities: &Authorities,
     port: u16,

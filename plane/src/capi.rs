@@ -8,12 +8,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cluster::Cluster;
+use crate::cluster::RunningApiServer;
 use crate::error::{Error, Result};
 use crate::tools::Tools;
-use crate::workload::{Ports, Runtime, Wiring, Workload};
+use crate::workload::{Ports, RunningProgram, Wiring, Workload};
 use components::config;
-use components::manifest::{Deployment, Manifests};
+use components::manifest::{Manifests, ProgramDeployment};
 
 /// A manager and its flags for a small machine. With upstream's concurrency of up to 100, most writes on a small
 /// machine would conflict.
@@ -110,17 +110,17 @@ impl Prepared {
     }
 
     /// Applies the manager's CRDs, with conversion through its webhook server.
-    pub(crate) async fn define(&self, cluster: &Cluster, tools: &Tools) -> Result<()> {
+    pub(crate) async fn define(&self, cluster: &RunningApiServer, tools: &Tools) -> Result<()> {
         self.workload(tools, None).have_conversions_called(cluster, self.ports).await
     }
 
     /// Starts the manager, with a guest proxy if `guest_proxy` is given and the manager connects to workload clusters.
     pub(crate) async fn start(
         &self,
-        cluster: &Cluster,
+        cluster: &RunningApiServer,
         tools: &Tools,
         guest_proxy: Option<&Path>,
-    ) -> Result<Runtime> {
+    ) -> Result<RunningProgram> {
         self.workload(tools, guest_proxy).start(cluster, self.ports).await
     }
 
@@ -170,7 +170,12 @@ fn workload<'a>(
 
 /// Returns the Deployment's arguments, then the arguments for this machine, then `further`. If a flag is repeated, the
 /// last one takes effect.
-fn args(manager: &Manager, deployment: &Deployment, wiring: &Wiring, further: &[String]) -> Vec<OsString> {
+fn args(
+    manager: &Manager,
+    deployment: &ProgramDeployment,
+    wiring: &Wiring,
+    further: &[String],
+) -> Vec<OsString> {
     let mut args = deployment.args.clone();
     args.extend([
         format!("--kubeconfig={}", wiring.kubeconfig.display()),
@@ -205,9 +210,9 @@ mod tests {
 
     #[test]
     fn our_arguments_come_after_the_deployments() {
-        let deployment = Deployment {
+        let deployment = ProgramDeployment {
             args: vec!["--leader-elect".to_owned(), "--bootstrap-token-ttl=15m".to_owned()],
-            ..Deployment::default()
+            ..ProgramDeployment::default()
         };
         let wiring = Wiring {
             kubeconfig: Path::new("/d/kubeconfigs/x"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pki::{Authority, Pair, Subject, Validity};
 
-use crate::error::{Doing, Result};
+use crate::error::{OperationContext, Result};
 use crate::stack::write_private;
 
 /// The validity of a CA certificate. A stack in a kept folder uses its CAs for as long as its clusters live.

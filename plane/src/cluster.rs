@@ -10,10 +10,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::certs::{StackAuthority, write_pair};
 use crate::error::{Error, Result};
-use crate::kubeconfig::Server;
+use crate::kubeconfig::KubeconfigServer;
 use crate::rights;
-use crate::stack::{Stack, write_private};
-use components::manifest::Endpoint;
+use crate::stack::{StackIdentity, write_private};
+use components::manifest::WebhookEndpoint;
 
 /// The base file name of the CA that signs the API server's client certificate for webhook calls.
 const WEBHOOKS: &str = "webhook-client-ca";
@@ -31,7 +31,7 @@ pub(crate) struct Authorities {
 }
 
 impl Authorities {
-    pub(crate) fn open(stack: &Stack) -> Result<Self> {
+    pub(crate) fn open(stack: &StackIdentity) -> Result<Self> {
         let folder = stack.subfolder("pki")?;
         Ok(Self {
             serving: StackAuthority::open(&folder, "serving-ca")?,
@@ -43,10 +43,10 @@ impl Authorities {
 }
 
 /// The API server, with everything that programs beside it need to connect to it.
-pub(crate) struct Cluster {
-    pub stack: Arc<Stack>,
+pub(crate) struct RunningApiServer {
+    pub stack: Arc<StackIdentity>,
     pub authorities: Authorities,
-    pub server: Server,
+    pub server: KubeconfigServer,
     pub client: Client,
     /// The key by which webhook servers recognize the API server in conversion requests. The API server doesn't present
     /// a client certificate in these requests.
@@ -62,7 +62,7 @@ pub(crate) struct Caller {
     pub conversion_key: PathBuf,
 }
 
-impl Cluster {
+impl RunningApiServer {
     /// Writes the kubeconfig `name` for the ServiceAccount `namespace`/`account`, and returns its path.
     pub(crate) async fn account(&self, name: &str, namespace: &str, account: &str) -> Result<PathBuf> {
         let token = rights::token(&self.client, namespace, account).await?;
@@ -80,8 +80,8 @@ impl Cluster {
 
     /// Returns the endpoint of a webhook server on a port. If the server recognizes the API server, conversion paths
     /// include the key.
-    pub(crate) fn endpoint(&self, port: u16, is_recognized: bool) -> Endpoint {
-        Endpoint {
+    pub(crate) fn endpoint(&self, port: u16, is_recognized: bool) -> WebhookEndpoint {
+        WebhookEndpoint {
             port,
             ca_bundle: STANDARD.encode(self.authorities.serving.certificate()),
             conversion_key: is_recognized.then(|| self.conversion_key.clone()),

@@ -116,24 +116,24 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Adds the failed operation to an operating-system, API or certificate error.
-pub(crate) trait Doing<T> {
+pub(crate) trait OperationContext<T> {
     /// Adds the failed operation and its target, such as "write /path".
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
+impl<T> OperationContext<T> for io::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Io { what: what(), source })
     }
 }
 
-impl<T> Doing<T> for kube::Result<T> {
+impl<T> OperationContext<T> for kube::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Api { what: what(), source: Box::new(source) })
     }
 }
 
-impl<T> Doing<T> for std::result::Result<T, pki::Error> {
+impl<T> OperationContext<T> for std::result::Result<T, pki::Error> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| Error::Certificate { what: what(), source })
     }

@@ -9,13 +9,13 @@ use kube::Client;
 use crate::certs::write_pair;
 use crate::cluster::{self, Authorities};
 use crate::error::Result;
-use crate::kubeconfig::Server;
+use crate::kubeconfig::KubeconfigServer;
 use crate::process::Command;
-use crate::stack::Stack;
+use crate::stack::StackIdentity;
 
 /// Returns the etcd command, with its data in the stack's folder. `client` and `peer` are its ports for clients and peers.
 pub(crate) fn command(
-    stack: &Stack,
+    stack: &StackIdentity,
     exe: &Path,
     authorities: &Authorities,
     client: u16,
@@ -36,7 +36,7 @@ pub(crate) fn command(
 
 /// Returns an HTTP client for the gateway on `port`, which serves etcd's API as JSON.
 pub(crate) async fn client(authorities: &Authorities, port: u16) -> Result<Client> {
-    let server = Server {
+    let server = KubeconfigServer {
         url: format!("https://127.0.0.1:{port}"),
         authority: authorities.etcd.certificate().to_owned(),
     };

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use crate::error::{Doing, Result};
+use crate::error::{OperationContext, Result};
 use crate::members;
-use crate::stack::{MARK, NAME, Stack};
+use crate::stack::{MARK, NAME, StackIdentity};
 
 /// The `argv[0]` that makes a multi-call executable act as a guard.
 pub const ARG0: &str = "layercake-guard";
@@ -28,7 +28,7 @@ pub struct Guard {
 
 impl Guard {
     /// Starts the stack's guard. The `main` of `exe` must call [`main`] if its `argv[0]` is [`ARG0`].
-    pub fn start(exe: &Path, stack: &Stack) -> Result<Self> {
+    pub fn start(exe: &Path, stack: &StackIdentity) -> Result<Self> {
         let mut command = Command::new(exe);
         command.arg0(ARG0).arg(stack.id());
         if stack.is_ephemeral() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use components::guest_proxy;
 
-use crate::cluster::Cluster;
-use crate::error::{Doing, Result};
+use crate::cluster::RunningApiServer;
+use crate::error::{OperationContext, Result};
 use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, ports};
@@ -26,7 +26,7 @@ pub(crate) struct GuestProxy {
 
 /// Starts a manager's proxy, and waits until it is ready. `kubeconfig` contains the manager's ServiceAccount token.
 pub(crate) async fn start(
-    cluster: &Cluster,
+    cluster: &RunningApiServer,
     manager: &str,
     exe: &Path,
     kubeconfig: &Path,
@@ -34,7 +34,12 @@ pub(crate) async fn start(
     ports::retry_if_taken(async || try_start(cluster, manager, exe, kubeconfig).await).await
 }
 
-async fn try_start(cluster: &Cluster, manager: &str, exe: &Path, kubeconfig: &Path) -> Result<GuestProxy> {
+async fn try_start(
+    cluster: &RunningApiServer,
+    manager: &str,
+    exe: &Path,
+    kubeconfig: &Path,
+) -> Result<GuestProxy> {
     let [port, health, metrics] = ports::free().doing(|| "find free ports".to_owned())?;
     let name = format!("{manager}-guest-proxy");
     let on_loopback = |port: u16| format!("127.0.0.1:{port}");

@@ -6,13 +6,13 @@ use pki::Pair;
 
 /// The API server that a kubeconfig refers to.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct KubeconfigServer {
     pub url: String,
     /// The CA that signed the server's certificate, in PEM.
     pub authority: String,
 }
 
-impl Server {
+impl KubeconfigServer {
     /// Returns a kubeconfig for a user with a client certificate.
     pub fn for_certificate(&self, user: &str, pair: &Pair) -> String {
         let certificate = STANDARD.encode(&pair.certificate);
@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_reads_as_one() {
-        let server = Server { url: "https://127.0.0.1:6443".to_owned(), authority: "PEM".to_owned() };
+        let server =
+            KubeconfigServer { url: "https://127.0.0.1:6443".to_owned(), authority: "PEM".to_owned() };
         insta::assert_snapshot!(server.for_token("gcm", "secret"));
         let kubeconfig: kube::config::Kubeconfig =
             kube::config::Kubeconfig::from_yaml(&server.for_token("gcm", "secret")).unwrap();

@@ -4,7 +4,7 @@
 //! processes on loopback. Layercake's own programs run beside them with the rights, arguments and webhooks that
 //! config/ declares for a cluster, so that a gap in config/ also causes errors here.
 //!
-//! A [`Stack`] identifies the processes and the folder that belong together. A [`Guard`] kills the processes when this
+//! A [`StackIdentity`] identifies the processes and the folder that belong together. A [`Guard`] kills the processes when this
 //! process ends, even after `kill -9`. [`tools::ensure`] finds or builds the programs, and [`Plane::start`] runs them.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -41,4 +41,4 @@ pub use error::{Error, Result};
 pub use guard::Guard;
 pub use plane::{Options, Plane};
 pub use program::{Program, Running};
-pub use stack::Stack;
+pub use stack::StackIdentity;

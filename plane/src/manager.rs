@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cluster::Cluster;
+use crate::cluster::RunningApiServer;
 use crate::error::Result;
 use crate::process::Command;
 use crate::stack::write_private;
@@ -27,7 +27,7 @@ const CONTROLLERS: [&str; 10] = [
 const USER: &str = "system:kube-controller-manager";
 
 /// Returns the kube-controller-manager command. Each controller acts with its own rights.
-pub(crate) fn command(cluster: &Cluster, exe: &Path) -> Result<Command> {
+pub(crate) fn command(cluster: &RunningApiServer, exe: &Path) -> Result<Command> {
     let pair = cluster.authorities.client.client(USER, None)?;
     let kubeconfig = cluster.stack.subfolder("kubeconfigs")?.join("kube-controller-manager");
     write_private(&kubeconfig, cluster.server.for_certificate(USER, &pair).as_bytes())?;

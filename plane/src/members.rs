@@ -13,14 +13,14 @@ use crate::mark::{MARK, NAME};
 
 /// A process in a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct StackProcess {
     pub pid: u32,
     /// The process name in the stack. Child processes inherit it.
     pub name: String,
 }
 
 /// Returns the running processes in the stack with this ID, except this process.
-pub fn of(stack: &str) -> Vec<Member> {
+pub fn of(stack: &str) -> Vec<StackProcess> {
     marked(|mark| mark == stack.as_bytes())
 }
 
@@ -40,7 +40,7 @@ pub fn end(is_meant: impl Fn(&[u8]) -> bool) {
     }
 }
 
-fn marked(is_meant: impl Fn(&[u8]) -> bool) -> Vec<Member> {
+fn marked(is_meant: impl Fn(&[u8]) -> bool) -> Vec<StackProcess> {
     let own = std::process::id();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -49,7 +49,7 @@ fn marked(is_meant: impl Fn(&[u8]) -> bool) -> Vec<Member> {
             // A zombie's environment is empty, and other users' environments are unreadable.
             let environment =
                 fs::read(PathBuf::from("/proc").join(entry.file_name()).join("environ")).ok()?;
-            is_meant(variable(&environment, MARK)?).then(|| Member {
+            is_meant(variable(&environment, MARK)?).then(|| StackProcess {
                 pid,
                 name: String::from_utf8_lossy(variable(&environment, NAME).unwrap_or_default()).into_owned(),
             })
@@ -67,12 +67,12 @@ fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::process::Command;
-    use crate::stack::Stack;
+    use crate::stack::StackIdentity;
     use std::path::Path;
 
     #[tokio::test]
     async fn members_are_known_by_their_mark() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let sleeper = Command::new(&stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
         let process = sleeper.spawn().unwrap();
         // `spawn` returns when the new program's files are open, shortly before its environment can be read.
@@ -82,7 +82,7 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_secs(30), marked).await.unwrap();
-        assert_eq!(of(stack.id()), [Member { pid: process.pid(), name: "sleeper".to_owned() }]);
+        assert_eq!(of(stack.id()), [StackProcess { pid: process.pid(), name: "sleeper".to_owned() }]);
         process.kill().await;
         assert_eq!(of(stack.id()), []);
         fs::remove_dir_all(stack.folder()).unwrap();

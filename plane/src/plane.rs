@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use components::catalogue::{Component, Source};
+use components::catalogue::{Component, ManifestSource};
 use components::config;
 use futures::future::{join_all, try_join_all};
 use kit::objects::Objects;
@@ -19,14 +19,14 @@ use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
 use crate::capi::{self, Prepared};
-use crate::cluster::{self, Authorities, Cluster};
-use crate::error::{Doing, Error, Result};
-use crate::kubeconfig::Server;
+use crate::cluster::{self, Authorities, RunningApiServer};
+use crate::error::{Error, OperationContext, Result};
+use crate::kubeconfig::KubeconfigServer;
 use crate::program::{GRACE, Program, Running};
-use crate::stack::{Stack, write_private};
+use crate::stack::{StackIdentity, write_private};
 use crate::supervise::{Ending, Supervised};
 use crate::tools::Tools;
-use crate::workload::{Ports, Runtime, Workload};
+use crate::workload::{Ports, RunningProgram, Workload};
 use crate::{apiserver, etcd, inotify, manager, memory, policies, ports};
 use components::guest_proxy;
 use components::manifest::{Manifests, converting_namespace};
@@ -41,7 +41,7 @@ const SERVED_WITHIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The stack's identity and folder. Its [guard](crate::Guard) should be running already.
-    pub stack: Arc<Stack>,
+    pub stack: Arc<StackIdentity>,
     pub tools: Tools,
     /// Further CRDs, in addition to Layercake's and Cluster API's. In a real cluster, other providers would install them.
     pub definitions: Vec<Value>,
@@ -52,7 +52,7 @@ pub struct Options {
 
 /// A running control plane.
 pub struct Plane {
-    cluster: Arc<Cluster>,
+    cluster: Arc<RunningApiServer>,
     tools: Tools,
     kubeconfig: PathBuf,
     definitions: Vec<Value>,
@@ -147,7 +147,7 @@ impl Plane {
         let mounted = format!("--webhook-cert-dir={}", mounted.display());
         let ports = Ports::free()?;
         let started = match &component.source {
-            Source::Config(name) => {
+            ManifestSource::Config(name) => {
                 let program = Program::new(name, exe);
                 let serves =
                     manifests.deployment.as_ref().is_some_and(|deployment| deployment.serves_webhooks);
@@ -166,7 +166,7 @@ impl Plane {
                 };
                 workload.start(&self.cluster, ports).await?
             }
-            Source::Upstream { manifests: name, .. } => {
+            ManifestSource::Upstream { manifests: name, .. } => {
                 let workload = capi::deployed(name, &self.tools, &manifests, mounted)?;
                 let proxied = has_guest_proxy(deployment).then_some(exe);
                 workload.through(proxied).start(&self.cluster, ports).await?
@@ -176,7 +176,7 @@ impl Plane {
     }
 
     /// Registers a program and its guest proxy, so that [`Plane::stop`] stops them.
-    fn keep(&self, mut started: Runtime) -> Running {
+    fn keep(&self, mut started: RunningProgram) -> Running {
         let guest_proxy = started.guest_proxy.take().map(Arc::new);
         let running = Running::new(started);
         self.programs.lock().extend([running.process().clone()].into_iter().chain(guest_proxy));
@@ -273,7 +273,7 @@ impl Plane {
         &self.cluster.server.url
     }
 
-    pub fn stack(&self) -> &Arc<Stack> {
+    pub fn stack(&self) -> &Arc<StackIdentity> {
         &self.cluster.stack
     }
 
@@ -321,7 +321,12 @@ fn has_guest_proxy(deployment: &Value) -> bool {
 }
 
 /// Applies Cluster API's CRDs and the CRDs in `ours`, and waits until all of them are served.
-async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &[Value]) -> Result<()> {
+async fn define(
+    cluster: &RunningApiServer,
+    tools: &Tools,
+    prepared: &[Prepared],
+    ours: &[Value],
+) -> Result<()> {
     let upstream = try_join_all(prepared.iter().map(|one| one.define(cluster, tools)));
     let objects = Objects::new(&cluster.client);
     let own = async { objects.apply_all(ours).await.map_err(Error::from) };
@@ -333,7 +338,11 @@ async fn define(cluster: &Cluster, tools: &Tools, prepared: &[Prepared], ours: &
 
 /// Returns the CRDs with webhook URLs for the programs that will convert their objects. `converting` holds the
 /// programs' ports by namespace.
-fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<String, Ports>) -> Vec<Value> {
+fn reached(
+    cluster: &RunningApiServer,
+    definitions: &[Value],
+    converting: &BTreeMap<String, Ports>,
+) -> Vec<Value> {
     let mut definitions = definitions.to_vec();
     for definition in &mut definitions {
         let ports = converting_namespace(definition).and_then(|namespace| converting.get(namespace));
@@ -347,10 +356,10 @@ fn reached(cluster: &Cluster, definitions: &[Value], converting: &BTreeMap<Strin
 /// Starts etcd and the API server. Returns the cluster, the path to the administrator's kubeconfig, etcd and the API
 /// server, in this order. Retries with new ports if another program takes one of them.
 async fn start_server(
-    stack: Arc<Stack>,
+    stack: Arc<StackIdentity>,
     tools: &Tools,
     services: Option<&Path>,
-) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
+) -> Result<(RunningApiServer, PathBuf, Supervised, Supervised)> {
     let file = stack.folder().join("ports.json");
     let mut kept = kept_ports(&file);
     let (started, ports) = ports::retry_if_taken(async || {
@@ -377,11 +386,11 @@ fn kept_ports(file: &Path) -> Option<MainPorts> {
 }
 
 async fn try_server(
-    stack: Arc<Stack>,
+    stack: Arc<StackIdentity>,
     tools: &Tools,
     ports: MainPorts,
     services: Option<&Path>,
-) -> Result<(Cluster, PathBuf, Supervised, Supervised)> {
+) -> Result<(RunningApiServer, PathBuf, Supervised, Supervised)> {
     let authorities = Authorities::open(&stack)?;
     let etcd = etcd::command(&stack, &tools.etcd, &authorities, ports.etcd, ports.etcd_peer)?;
     let apiserver = apiserver::command(
@@ -392,7 +401,7 @@ async fn try_server(
         ports.etcd,
         services,
     )?;
-    let server = Server {
+    let server = KubeconfigServer {
         url: format!("https://127.0.0.1:{}", ports.apiserver),
         authority: authorities.serving.certificate().to_owned(),
     };
@@ -425,5 +434,5 @@ async fn try_server(
     }
     // Generated at every start, like the programs' certificates.
     let conversion_key = format!("{:032x}", rand::random::<u128>());
-    Ok((Cluster { stack, authorities, server, client, conversion_key }, kubeconfig, store, process))
+    Ok((RunningApiServer { stack, authorities, server, client, conversion_key }, kubeconfig, store, process))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use components::catalogue::{COMPONENTS, Source};
+use components::catalogue::{COMPONENTS, ManifestSource};
 use components::config;
 use kube::Client;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub(crate) async fn forget(store: &Supervised, etcd: &Client, within: Duration) 
 fn with_custom_parameters() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for component in &COMPONENTS {
-        let Source::Config(folder) = component.source else { continue };
+        let ManifestSource::Config(folder) = component.source else { continue };
         let documents = config::documents(folder)?;
         let policies = documents.iter().filter(|document| {
             document["kind"] == "ValidatingAdmissionPolicy" && has_custom_parameters(&document["spec"])

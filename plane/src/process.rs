@@ -15,9 +15,9 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, OperationContext, Result};
 use crate::mark::{MARK, NAME};
-use crate::stack::Stack;
+use crate::stack::StackIdentity;
 use crate::wait;
 
 /// The environment variable with the Go runtime's soft memory limit. Near the limit, Go collects garbage as often as
@@ -46,7 +46,7 @@ impl Command {
     ///
     /// For Go programs, the environment contains `GOGC` with 40 and `GOMEMLIMIT` with 4 GiB. [`gogc`](Self::gogc) and
     /// [`memory`](Self::memory) change these defaults.
-    pub fn new(stack: &Stack, name: &str, exe: &Path) -> Result<Self> {
+    pub fn new(stack: &StackIdentity, name: &str, exe: &Path) -> Result<Self> {
         let command = Self {
             name: name.to_owned(),
             exe: exe.to_owned(),
@@ -325,13 +325,13 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn shell(stack: &Stack, script: &str) -> Command {
+    fn shell(stack: &StackIdentity, script: &str) -> Command {
         Command::new(stack, "sh", Path::new("/bin/sh")).unwrap().args(["-c", script])
     }
 
     #[tokio::test]
     async fn a_process_is_marked_and_logged_and_its_end_is_reported() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let process =
             shell(&stack, "echo $LAYERCAKE_STACK $LAYERCAKE_PROCESS $GOGC; exit 3").spawn().unwrap();
         assert_eq!(process.wait().await.code(), Some(3));
@@ -344,7 +344,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_has_the_memory_that_it_is_given() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         // The limit is set after the process has started, so the script waits for it.
         let script = "until [ $(ulimit -d) = 131072 ]; do :; done; echo $GOMEMLIMIT";
         let process = shell(&stack, script).memory(128).spawn().unwrap();
@@ -355,7 +355,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lost_port_is_an_error_of_its_own() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let process =
             shell(&stack, "echo listen tcp: bind: address already in use >&2; exit 1").spawn().unwrap();
         let error = process.until("it", Duration::from_secs(5), async || Err::<(), _>(String::new())).await;
@@ -375,7 +375,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_process_is_killed_with_its_children() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let mut process = shell(&stack, "sleep 1000 & echo $!; wait").piped().spawn().unwrap();
         let mut line = String::new();
         let mut out = tokio::io::BufReader::new(process.take_stdout().unwrap());

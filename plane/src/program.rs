@@ -10,10 +10,10 @@ use serde_json::Value;
 use crate::cluster::Caller;
 use crate::error::Result;
 use crate::health;
-use crate::supervise::{State, Supervised};
-use crate::workload::{Ports, Runtime, Wiring};
+use crate::supervise::{ProcessState, Supervised};
+use crate::workload::{Ports, RunningProgram, Wiring};
 use components::config;
-use components::manifest::{Deployment, Manifests};
+use components::manifest::{Manifests, ProgramDeployment};
 
 /// One of Layercake's programs, to be run by [`crate::Plane::run`].
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Program {
 
     /// Returns the Deployment's arguments, then the listen addresses, then the caller's arguments. If a flag is
     /// repeated, the last one takes effect.
-    pub(crate) fn arguments(&self, deployment: &Deployment, wiring: &Wiring) -> Vec<OsString> {
+    pub(crate) fn arguments(&self, deployment: &ProgramDeployment, wiring: &Wiring) -> Vec<OsString> {
         let mut args = deployment.args.clone();
         args.extend([
             format!("--kubeconfig={}", wiring.kubeconfig.display()),
@@ -113,7 +113,7 @@ pub struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(started: Runtime) -> Self {
+    pub(crate) fn new(started: RunningProgram) -> Self {
         Self { process: Arc::new(started.process), ports: started.ports }
     }
 
@@ -131,7 +131,7 @@ impl Running {
     }
 
     /// Returns the process state, with the start and failure counts and the last exit.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProcessState {
         self.process.state()
     }
 
@@ -181,7 +181,10 @@ mod tests {
 
     #[test]
     fn arguments_come_from_the_deployment_first_and_the_caller_last() {
-        let deployment = Deployment { args: vec!["--leader-elect=true".to_owned()], ..Deployment::default() };
+        let deployment = ProgramDeployment {
+            args: vec!["--leader-elect=true".to_owned()],
+            ..ProgramDeployment::default()
+        };
         let caller = Caller { authority: "/d/pki/ca.crt".into(), conversion_key: "/d/pki/key".into() };
         let wiring = Wiring {
             kubeconfig: Path::new("/d/kubeconfigs/gcm"),

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::Value;
 
-use crate::error::{Doing, Result};
+use crate::error::{OperationContext, Result};
 use crate::wait::until;
 
 /// The lifetime of ServiceAccount tokens. They are requested again at every start, so expiry doesn't matter.

@@ -6,14 +6,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, OperationContext, Result};
 use crate::members;
 
 pub use crate::mark::{MARK, NAME};
 
 /// The identity and the folder of a stack. All its processes share both.
 #[derive(Debug)]
-pub struct Stack {
+pub struct StackIdentity {
     id: String,
     folder: PathBuf,
     ephemeral: bool,
@@ -21,7 +21,7 @@ pub struct Stack {
     _lock: Option<File>,
 }
 
-impl Stack {
+impl StackIdentity {
     /// Creates a stack in a new folder under the system's temporary folder. Its guard deletes the folder at the end.
     pub fn ephemeral() -> Result<Self> {
         let id = new_id();
@@ -149,28 +149,28 @@ mod tests {
     fn a_kept_folder_has_one_user_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("data");
-        let first = Stack::kept(&inner).unwrap();
-        let refusal = Stack::kept(&inner).unwrap_err().to_string();
+        let first = StackIdentity::kept(&inner).unwrap();
+        let refusal = StackIdentity::kept(&inner).unwrap_err().to_string();
         assert!(refusal.contains(&format!("process {}", std::process::id())), "{refusal}");
         drop(first);
-        assert!(!Stack::kept(&inner).unwrap().is_ephemeral());
+        assert!(!StackIdentity::kept(&inner).unwrap().is_ephemeral());
     }
 
     #[tokio::test]
     async fn a_resumed_folder_is_rid_of_its_old_processes() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Stack::kept(folder.path()).unwrap();
+        let first = StackIdentity::kept(folder.path()).unwrap();
         let sleeper = crate::process::Command::new(&first, "sleeper", Path::new("/bin/sleep")).unwrap();
         let process = sleeper.arg("1000").spawn().unwrap();
         drop(first);
-        let second = Stack::kept(folder.path()).unwrap();
+        let second = StackIdentity::kept(folder.path()).unwrap();
         assert!(!process.wait().await.success());
         drop(second);
     }
 
     #[test]
     fn what_is_written_is_private() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let file = stack.subfolder("pki").unwrap().join("key");
         write_private(&file, b"old").unwrap();
         write_private(&file, b"new").unwrap();

@@ -38,7 +38,7 @@ fn delays() -> Peekable<ExponentialBackoff> {
 
 /// The state of a supervised process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct State {
+pub struct ProcessState {
     /// The process ID, or `None` while the process isn't running.
     pub pid: Option<u32>,
     /// The number of successful starts.
@@ -75,7 +75,7 @@ pub struct Supervised {
     name: String,
     log: PathBuf,
     orders: mpsc::UnboundedSender<Order>,
-    state: watch::Receiver<State>,
+    state: watch::Receiver<ProcessState>,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -84,11 +84,11 @@ impl Supervised {
     pub fn start(command: Command) -> Result<Self> {
         let process = command.spawn()?;
         let (orders, received) = mpsc::unbounded_channel();
-        let (state, watched) = watch::channel(State {
+        let (state, watched) = watch::channel(ProcessState {
             pid: Some(process.pid()),
             starts: 1,
             log_from: process.log_from(),
-            ..State::default()
+            ..ProcessState::default()
         });
         let (name, log) = (command.name().to_owned(), command.log().to_owned());
         let keeper = Keeper { command, orders: received, state, delays: delays() };
@@ -106,12 +106,12 @@ impl Supervised {
     }
 
     /// Returns the current state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ProcessState {
         self.state.borrow().clone()
     }
 
     /// Returns a receiver that observes state changes.
-    pub fn watch(&self) -> watch::Receiver<State> {
+    pub fn watch(&self) -> watch::Receiver<ProcessState> {
         self.state.clone()
     }
 
@@ -123,7 +123,7 @@ impl Supervised {
     /// Returns the last exit and its reason if the process has exited at least twice, most recently within the last
     /// minute. Otherwise, returns `None`.
     pub fn ending(&self) -> Option<Ending> {
-        let State { failures, last_end, ended_at, log_from, .. } = self.state();
+        let ProcessState { failures, last_end, ended_at, log_from, .. } = self.state();
         if failures < OFTEN || ended_at?.elapsed() > STABLE_FOR {
             return None;
         }
@@ -207,7 +207,7 @@ fn reason(log: &Path, from: u64) -> Option<String> {
 struct Keeper {
     command: Command,
     orders: mpsc::UnboundedReceiver<Order>,
-    state: watch::Sender<State>,
+    state: watch::Sender<ProcessState>,
     delays: Peekable<ExponentialBackoff>,
 }
 
@@ -292,17 +292,17 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::Stack;
+    use crate::stack::StackIdentity;
     use rustix::process::{Pid, Signal, kill_process};
 
-    fn sleeper(stack: &Stack) -> Supervised {
+    fn sleeper(stack: &StackIdentity) -> Supervised {
         let command = Command::new(stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
         Supervised::start(command).unwrap()
     }
 
     #[tokio::test]
     async fn a_process_that_dies_is_started_again() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let supervised = sleeper(&stack);
         let pid = supervised.pid().unwrap();
         kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
@@ -317,7 +317,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_killed_process_stays_dead_until_it_is_revived() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let supervised = sleeper(&stack);
         supervised.kill().await;
         assert_eq!(crate::members::of(stack.id()), []);
@@ -331,12 +331,12 @@ mod tests {
 
     #[tokio::test]
     async fn reviving_a_running_process_keeps_its_run_time() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let command = Command::new(&stack, "sleeper", Path::new("/bin/sleep")).unwrap().arg("1000");
         let process = command.spawn().unwrap();
         let pid = process.pid();
         let (orders, received) = mpsc::unbounded_channel();
-        let (state, mut watched) = watch::channel(State::default());
+        let (state, mut watched) = watch::channel(ProcessState::default());
         // Only a process that has run for long is restarted earlier.
         let hour = Duration::from_hours(1);
         let delays = ExponentialBuilder::default().with_min_delay(hour).with_max_delay(hour);
@@ -355,7 +355,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_that_ends_again_and_again_has_its_reason() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let script = "echo '{\"msg\": \"failed to commit\", \"error\": \"write: no space left on device\"}'; echo bye; exit 2";
         let command = Command::new(&stack, "etcd", Path::new("/bin/sh")).unwrap().args(["-c", script]);
         let supervised = Supervised::start(command).unwrap();
@@ -370,7 +370,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_never_gets_ready_is_given_up() {
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let command =
             Command::new(&stack, "sh", Path::new("/bin/sh")).unwrap().args(["-c", "echo why; exit 7"]);
         let supervised = Supervised::start(command).unwrap();

@@ -10,14 +10,14 @@ use std::time::Duration;
 use kit::objects::Objects;
 use serde_json::Value;
 
-use crate::cluster::{Caller, Cluster};
-use crate::error::{Doing, Error, Result};
+use crate::cluster::{Caller, RunningApiServer};
+use crate::error::{Error, OperationContext, Result};
 use crate::guest_proxy::{self, GuestProxy};
 use crate::process::Command;
 use crate::supervise::Supervised;
 use crate::{health, ports, rights};
 use components::catalogue::Component;
-use components::manifest::{Deployment, Manifests};
+use components::manifest::{Manifests, ProgramDeployment};
 
 /// The ratio of a process's address space limit to the memory limit of its Deployment. The memory limit counts memory in
 /// use. The address space also contains memory that is only reserved, in particular thread stacks.
@@ -52,7 +52,7 @@ impl Ports {
 }
 
 /// Combines the Deployment's arguments with the wiring into the program's arguments.
-pub(crate) type Arguments<'a> = Box<dyn Fn(&Deployment, &Wiring) -> Vec<OsString> + Send + Sync + 'a>;
+pub(crate) type Arguments<'a> = Box<dyn Fn(&ProgramDeployment, &Wiring) -> Vec<OsString> + Send + Sync + 'a>;
 
 /// A program to run, with its manifests.
 pub(crate) struct Workload<'a> {
@@ -73,7 +73,7 @@ pub(crate) struct Workload<'a> {
 }
 
 /// A running program that is ready.
-pub(crate) struct Runtime {
+pub(crate) struct RunningProgram {
     pub process: Supervised,
     /// The guest proxy beside the program.
     pub guest_proxy: Option<Supervised>,
@@ -92,7 +92,7 @@ impl<'a> Workload<'a> {
 impl Workload<'_> {
     /// Applies the rights, starts the process, waits until it is ready, and registers its webhooks. Retries with new
     /// ports if another program takes one of them.
-    pub(crate) async fn start(&self, cluster: &Cluster, ports: Ports) -> Result<Runtime> {
+    pub(crate) async fn start(&self, cluster: &RunningApiServer, ports: Ports) -> Result<RunningProgram> {
         let client = &cluster.client;
         let objects = Objects::new(client);
         objects.apply_all(&self.manifests.namespaces).await?;
@@ -124,24 +124,28 @@ impl Workload<'_> {
         })
         .await?;
         self.have_webhooks_called(cluster, ports).await?;
-        Ok(Runtime { process, guest_proxy, ports })
+        Ok(RunningProgram { process, guest_proxy, ports })
     }
 
     /// Applies the CRDs whose objects this program converts. Each CRD gets the URL of the program's webhook server.
-    pub(crate) async fn have_conversions_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
+    pub(crate) async fn have_conversions_called(
+        &self,
+        cluster: &RunningApiServer,
+        ports: Ports,
+    ) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
         Ok(Objects::new(&cluster.client).apply_all(&endpoint.reached(self.converted)).await?)
     }
 
-    async fn have_webhooks_called(&self, cluster: &Cluster, ports: Ports) -> Result<()> {
+    async fn have_webhooks_called(&self, cluster: &RunningApiServer, ports: Ports) -> Result<()> {
         let endpoint = cluster.endpoint(ports.webhooks, self.recognizes_api_server);
         Ok(Objects::new(&cluster.client).apply_all(&endpoint.reached(&self.manifests.webhooks)).await?)
     }
 
     async fn started(
         &self,
-        cluster: &Cluster,
-        deployment: &Deployment,
+        cluster: &RunningApiServer,
+        deployment: &ProgramDeployment,
         kubeconfig: &Path,
         ports: Ports,
         proxy_port: Option<u16>,

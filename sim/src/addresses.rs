@@ -61,14 +61,14 @@ pub fn reported(served: Ipv4Addr) -> Ipv4Addr {
 
 /// A guest address in both forms: the address that the guest reports, and the address to which clients connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Address {
+pub struct GuestAddress {
     /// The address that the guest reports to vCenter: 10.X.b.c.
     pub reported: Ipv4Addr,
     /// The address on which the guest listens: 127.X.b.c, or `reported` if [`are_served_as_reported`].
     pub served: Ipv4Addr,
 }
 
-impl Address {
+impl GuestAddress {
     /// Returns the pair for an address on which a guest listens.
     pub fn served_on(served: Ipv4Addr) -> Self {
         Self { reported: reported(served), served }
@@ -144,8 +144,8 @@ impl Subnet {
     }
 
     /// Leases a guest address. The owner gets the same address until the address is released, as with DHCP.
-    pub fn guest_address(&self, owner: &str) -> Result<Address, Error> {
-        self.0.guests.lock().lease(owner).map(Address::served_on).ok_or(Error::Exhausted(self.0.number))
+    pub fn guest_address(&self, owner: &str) -> Result<GuestAddress, Error> {
+        self.0.guests.lock().lease(owner).map(GuestAddress::served_on).ok_or(Error::Exhausted(self.0.number))
     }
 
     /// Releases the guest address of `owner`, if there is one.

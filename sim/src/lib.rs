@@ -24,5 +24,5 @@ pub mod vcsim;
 pub use boot_image::{BootImage, ImageError};
 pub use error::Error;
 pub use providers::SiteNetworks;
-pub use site::Site;
-pub use vcsim::{Nodes, Simulator, VcenterEndpoint, control, further_release, library, releases};
+pub use site::SiteSimulation;
+pub use vcsim::{NodeRuntime, Simulator, VcenterEndpoint, control, further_release, library, releases};

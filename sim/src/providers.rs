@@ -3,8 +3,8 @@
 use kube::Client;
 
 use crate::addresses::Subnet;
-use crate::network::{Interfaces, Network, Networks};
-use crate::storage::Storage;
+use crate::network::{Interfaces, Networks, RunningNetworkProvider};
+use crate::storage::RunningStorageProvider;
 use crate::vcsim::VcenterEndpoint;
 use crate::vcsim::control::ControlApi;
 
@@ -20,9 +20,9 @@ pub enum SiteNetworks {
 /// The running providers for one control plane. They stop on drop.
 #[derive(Debug)]
 pub struct Providers {
-    _network: Option<Network>,
+    _network: Option<RunningNetworkProvider>,
     _interfaces: Interfaces,
-    _storage: Storage,
+    _storage: RunningStorageProvider,
 }
 
 impl Providers {
@@ -36,9 +36,9 @@ impl Providers {
     ) -> Self {
         Self {
             _network: (networks == SiteNetworks::Nsx)
-                .then(|| Network::serving(client.clone(), subnet.clone())),
+                .then(|| RunningNetworkProvider::serving(client.clone(), subnet.clone())),
             _interfaces: Interfaces::serving(client.clone(), subnet.clone(), Networks::of(vcenter)),
-            _storage: Storage::serving(client.clone(), control.clone()),
+            _storage: RunningStorageProvider::serving(client.clone(), control.clone()),
         }
     }
 }

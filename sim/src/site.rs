@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use parking_lot::Mutex;
-use plane::stack::Stack;
+use plane::stack::StackIdentity;
 use plane::tools::Tools;
 
 use crate::Error;
@@ -15,10 +15,10 @@ use crate::qemu::{self, Hypervisor};
 use crate::vcsim::control::ControlApi;
 use crate::vcsim::further_release::FurtherRelease;
 use crate::vcsim::releases::{NODE_IMAGES, NodeImage, SHARED_IMAGE, Shape};
-use crate::vcsim::{Nodes, Simulator, VcenterEndpoint};
+use crate::vcsim::{NodeRuntime, Simulator, VcenterEndpoint};
 
-/// A running simulated site. Call [`Site::stop`] to end its processes.
-pub struct Site {
+/// A running simulated site. Call [`SiteSimulation::stop`] to end its processes.
+pub struct SiteSimulation {
     simulator: Simulator,
     guests: Guests,
     subnet: Subnet,
@@ -27,27 +27,27 @@ pub struct Site {
     providers: Mutex<Option<Providers>>,
 }
 
-impl Site {
+impl SiteSimulation {
     /// Starts the simulated vCenter and the agent that boots its VMs.
     ///
     /// Simulated nodes pull container images from `registry`. A Pod that runs one of `scripts` with its node's shell
     /// becomes a process on this host.
     pub async fn start(
-        stack: &Arc<Stack>,
+        stack: &Arc<StackIdentity>,
         tools: &Tools,
-        nodes: Nodes,
+        nodes: NodeRuntime,
         registry: Registry,
         scripts: Vec<&'static str>,
     ) -> Result<Self, Error> {
         let subnet = Subnet::claim()?;
-        let name = matches!(nodes, Nodes::Qemu(_)).then(|| qemu::host_address(subnet.number()));
+        let name = matches!(nodes, NodeRuntime::Qemu(_)).then(|| qemu::host_address(subnet.number()));
         let simulator = Simulator::start(stack, tools, &nodes, name).await?;
         let vcenter = simulator.vcenter();
         let token = vcenter.control_token().map_err(crate::vcsim::Error::Io)?;
         let control = ControlApi::new(&vcenter.control, &token);
         let (further, hypervisor) = match nodes {
-            Nodes::Simulated(further) => (further, None),
-            Nodes::Qemu(images) => {
+            NodeRuntime::Simulated(further) => (further, None),
+            NodeRuntime::Qemu(images) => {
                 let hypervisor = Hypervisor::prepare(stack, &control, subnet.number(), images).await?;
                 hypervisor.relay(&vcenter.authority).await?;
                 (Vec::new(), Some(Arc::new(hypervisor)))
@@ -75,7 +75,7 @@ impl Site {
         *self.providers.lock() = Some(self.providers(client, networks));
     }
 
-    /// Stops the providers that [`Site::serve`] started. Call it before the control plane stops.
+    /// Stops the providers that [`SiteSimulation::serve`] started. Call it before the control plane stops.
     pub fn leave(&self) {
         *self.providers.lock() = None;
     }

@@ -34,11 +34,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The running storage provider. It stops on drop.
 #[derive(Debug)]
-pub struct Storage {
+pub struct RunningStorageProvider {
     _working: AbortOnDropHandle<()>,
 }
 
-impl Storage {
+impl RunningStorageProvider {
     /// Starts the provider for the cluster behind `client`. Disks are created in the vCenter behind `control`.
     pub fn serving(client: Client, control: ControlApi) -> Self {
         Self { _working: AbortOnDropHandle::new(tokio::spawn(work(client, control))) }

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kit::Runtime;
 use kit::index::{Index, key};
-use kit::optional::{Optional, optional};
+use kit::optional::{Optional, watch_optional};
 use kit::watch::{self, Cache};
 use kube::api::PartialObjectMeta;
 use kube::{Api, Resource, ResourceExt};
@@ -52,8 +52,8 @@ impl ReplicaCaches {
             storage_classes: watch::objects(runtime, Api::all(client())),
             quotas_by_namespace: quotas.index(|quota| quota.namespace().into_iter().collect()),
             quotas,
-            zones: optional(runtime, Api::all(client())),
-            availability_zones: optional(runtime, Api::all(client())),
+            zones: watch_optional(runtime, Api::all(client())),
+            availability_zones: watch_optional(runtime, Api::all(client())),
             namespaces: watch::metadata(runtime, Api::all(client())),
             policies: watch::objects(runtime, Api::all(client())),
         }
@@ -138,11 +138,11 @@ impl Caches {
         let bindings = watch::objects(runtime, Api::<VirtualMachineClassBinding>::all(client()));
         let services = watch::objects(runtime, Api::<VirtualMachineService>::all(client()));
         let of = |pick: fn(&VirtualMachine) -> Vec<String>| vms.index(pick);
-        let attachments = optional::<CnsNodeVmAttachment>(runtime, Api::all(client()));
-        let interfaces = optional::<NetworkInterface>(runtime, Api::all(client()));
-        let nsx_interfaces = optional::<VirtualNetworkInterface>(runtime, Api::all(client()));
-        let sources = optional::<ContentSource>(runtime, Api::all(client()));
-        let source_bindings = optional::<ContentSourceBinding>(runtime, Api::all(client()));
+        let attachments = watch_optional::<CnsNodeVmAttachment>(runtime, Api::all(client()));
+        let interfaces = watch_optional::<NetworkInterface>(runtime, Api::all(client()));
+        let nsx_interfaces = watch_optional::<VirtualNetworkInterface>(runtime, Api::all(client()));
+        let sources = watch_optional::<ContentSource>(runtime, Api::all(client()));
+        let source_bindings = watch_optional::<ContentSourceBinding>(runtime, Api::all(client()));
         Self {
             sources_by_provider: sources
                 .cache()
@@ -152,7 +152,7 @@ impl Caches {
                 .index(|binding| vec![binding.spec.content_source_ref.name.clone()]),
             sources,
             source_bindings,
-            providers: optional(runtime, Api::all(client())),
+            providers: watch_optional(runtime, Api::all(client())),
             attachments_by_vm: attachments.cache().index(|there| made_for(there).into_iter().collect()),
             attachments,
             interfaces_by_vm: interfaces.cache().index(|there| made_for(there).into_iter().collect()),
@@ -175,7 +175,7 @@ impl Caches {
             services,
             classes: watch::objects(runtime, Api::all(client())),
             images: watch::objects(runtime, Api::all(client())),
-            networks: optional(runtime, Api::all(client())),
+            networks: watch_optional(runtime, Api::all(client())),
             vms,
             bindings,
             shared,

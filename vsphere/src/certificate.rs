@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::error::unexpected;
 use crate::http::root_cause;
 use crate::tls::{self, SeenThumbprint};
-use crate::{Config, Error, Kind, Result, Thumbprint, Trust};
+use crate::{Config, Error, Kind, Result, ServerTrust, Thumbprint};
 
 /// The certificate properties that an administrator checks before they trust a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl ShownCertificate {
         const METHOD: &str = "connect";
         let base = config.base_url();
         let failed = |cause: String| Error::new(METHOD, Kind::Unreachable { cause }).on(&base);
-        let tls = tls::client_config(&Trust::Insecure, SeenThumbprint::default()).map_err(failed)?;
+        let tls = tls::client_config(&ServerTrust::Insecure, SeenThumbprint::default()).map_err(failed)?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .tls_info(true)

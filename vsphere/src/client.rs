@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use tracing::Instrument;
 
 use crate::config::{Config, Credentials};
-use crate::gate::Gate;
+use crate::gate::CallGate;
 use crate::http::{Http, Pool};
-use crate::retry::{Attempt, call_until_done};
-use crate::session::{Session, SessionHandle, Transport, check_change};
+use crate::retry::{RetryableCall, call_until_done};
+use crate::session::{LoginConnection, Session, SessionHandle, check_change};
 use crate::style::Style;
-use crate::wire::{Codec, Service, choose, policy_codec, refused};
-use crate::{Error, Kind, Metrics, MoRef, Object, Result, Value, WireKind};
+use crate::wire::{Codec, Service, choose, convert_response_error, policy_codec};
+use crate::{CallMetrics, Error, Kind, MoRef, Object, Result, Value, WireKind};
 
 /// The maximum number of concurrent captures of VMs as library items: in total, and for each share of the lane, such as a
 /// namespace.
@@ -32,10 +32,10 @@ pub struct Client {
 pub(crate) struct Inner {
     pub config: Config,
     pub http: Http,
-    pub gate: Arc<Gate>,
+    pub gate: Arc<CallGate>,
     /// The gate for calls that hold a lane slot. Initially, the gate is as wide as both lanes together, so these calls
     /// wait only for their lane.
-    pub long_calls: Arc<Gate>,
+    pub long_calls: Arc<CallGate>,
     captures: Lane,
     deployments: Lane,
     pub session: Session,
@@ -91,8 +91,8 @@ impl Client {
             session_manager.unwrap_or_else(|| MoRef::new("SessionManager", "SessionManager"));
         let inner = Inner {
             http,
-            gate: Gate::new(config.width, config.metrics.clone()),
-            long_calls: Gate::new(CAPTURES.0 + DEPLOYMENTS.0, Metrics::default()),
+            gate: CallGate::new(config.width, config.metrics.clone()),
+            long_calls: CallGate::new(CAPTURES.0 + DEPLOYMENTS.0, CallMetrics::default()),
             captures: Lane::new(CAPTURES.0, CAPTURES.1),
             deployments: Lane::new(DEPLOYMENTS.0, DEPLOYMENTS.1),
             session: Session::new(config.credentials.clone(), &*codec, session_manager),
@@ -219,9 +219,9 @@ impl Client {
         &self.inner.config
     }
 
-    pub(crate) fn transport(&self) -> Transport<'_> {
+    pub(crate) fn transport(&self) -> LoginConnection<'_> {
         let Inner { http, codec, config, .. } = &*self.inner;
-        Transport { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
+        LoginConnection { http, codec: &**codec, timeout: config.call_timeout, metrics: &config.metrics }
     }
 
     /// Returns the root folder. Its privileges apply to vCenter as a whole.
@@ -263,7 +263,7 @@ impl Client {
                 Ok(answer) => codec.decode(answer.status, &answer.body).map(Ok),
                 Err(beginning) => Ok(Err(beginning)),
             }
-            .map_err(|refusal| refused(method, refusal))
+            .map_err(|refusal| convert_response_error(method, refusal))
         });
         let outcome = match &result {
             Ok(Ok(_)) => "ok",
@@ -300,7 +300,7 @@ struct VimCall<'a> {
     request: Request<'a>,
 }
 
-impl Attempt for VimCall<'_> {
+impl RetryableCall for VimCall<'_> {
     type Answer = Value;
 
     fn repeatable(&self) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use crate::{Error, Kind, Metrics, Recorder, Result, Thumbprint};
+use crate::{CallMetrics, Error, Kind, Recorder, Result, Thumbprint};
 
 /// The default limit for the response size in bytes. A response about hundreds of VMs takes a few megabytes. If a long
 /// poll response exceeds the limit, its content is requested again in smaller parts.
@@ -22,7 +22,7 @@ pub struct Config {
     /// The user name and password.
     pub credentials: Credentials,
     /// The method for verifying the server's certificate.
-    pub trust: Trust,
+    pub trust: ServerTrust,
     /// The protocol that carries the VIM API.
     pub wire: WireChoice,
     /// The form in which Automation API calls are sent.
@@ -41,9 +41,9 @@ pub struct Config {
     /// The initial limit for concurrent calls, 1 to 64. The client adapts the limit to vCenter's capacity.
     pub width: usize,
     /// The metrics that count calls.
-    pub metrics: Metrics,
+    pub metrics: CallMetrics,
     /// The check that runs right before each change.
-    pub guard: Guard,
+    pub guard: ChangeGuard,
     /// Records requests and responses without secrets. Disabled by default.
     pub recorder: Recorder,
 }
@@ -51,9 +51,9 @@ pub struct Config {
 /// Decides whether changes may still be sent. A program that has lost its leadership must not change vCenter. The
 /// default guard allows all changes.
 #[derive(Clone, Default)]
-pub struct Guard(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+pub struct ChangeGuard(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
-impl Guard {
+impl ChangeGuard {
     /// Creates a guard that allows changes while `may` returns true.
     pub fn new(may: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(may)))
@@ -66,7 +66,7 @@ impl Guard {
     }
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for ChangeGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "Guard" } else { "no Guard" })
     }
@@ -79,7 +79,7 @@ impl Config {
             host: host.into(),
             port: 443,
             credentials: Credentials { username: username.into(), password: password.into() },
-            trust: Trust::System,
+            trust: ServerTrust::System,
             wire: WireChoice::Auto,
             automation: PathStyle::Auto,
             connect_timeout: Duration::from_secs(10),
@@ -88,8 +88,8 @@ impl Config {
             poll_grace: Duration::from_secs(30),
             longest_answer: LONGEST_ANSWER,
             width: 24,
-            metrics: Metrics::default(),
-            guard: Guard::default(),
+            metrics: CallMetrics::default(),
+            guard: ChangeGuard::default(),
             recorder: Recorder::default(),
         }
     }
@@ -145,7 +145,7 @@ impl fmt::Debug for Secret {
 
 /// The method for verifying the server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum ServerTrust {
     /// The certificate must chain to one of these PEM certificates and match the host.
     CaBundle(String),
     /// The certificate must have this thumbprint. The certificate's issuer, names and validity period are ignored.

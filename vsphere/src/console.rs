@@ -9,16 +9,16 @@ impl Client {
     /// Returns the URL of a VM's console. The URL authorizes one connection without a login, so it is a [`Secret`].
     ///
     /// The VM must be powered on.
-    pub async fn console_url(&self, vm: &MoRef) -> Result<Secret> {
+    pub async fn acquire_console_url(&self, vm: &MoRef) -> Result<Secret> {
         let args = Object::new("AcquireTicketRequestType").with("ticketType", "webmks");
         let ticket = self.call(vm, METHOD, Some(args)).await?;
-        url(&ticket).ok_or_else(|| unexpected(METHOD, "neither a URL nor a ticket").on(vm))
+        build_url(&ticket).ok_or_else(|| unexpected(METHOD, "neither a URL nor a ticket").on(vm))
     }
 }
 
 /// Returns a ticket's URL. Before 7.0 U3, tickets don't contain a URL, so the URL is built from the host, the port and
 /// the ticket.
-fn url(ticket: &Value) -> Option<Secret> {
+fn build_url(ticket: &Value) -> Option<Secret> {
     let text = |name: &str| ticket.get(name).as_str().filter(|text| !text.is_empty());
     if let Some(url) = text("url") {
         return Some(url.into());
@@ -35,9 +35,9 @@ mod tests {
     fn a_ticket_is_a_url() {
         let old =
             Object::new("VirtualMachineTicket").with("ticket", "abc").with("host", "esx-1").with("port", 902);
-        assert_eq!(url(&old.clone().into()).unwrap().expose(), "wss://esx-1:902/ticket/abc");
+        assert_eq!(build_url(&old.clone().into()).unwrap().expose(), "wss://esx-1:902/ticket/abc");
         let new = old.with("url", "wss://esx-1:443/ticket/abc");
-        assert_eq!(url(&new.into()).unwrap().expose(), "wss://esx-1:443/ticket/abc");
-        assert!(url(&Object::new("VirtualMachineTicket").into()).is_none());
+        assert_eq!(build_url(&new.into()).unwrap().expose(), "wss://esx-1:443/ticket/abc");
+        assert!(build_url(&Object::new("VirtualMachineTicket").into()).is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! A VM's virtual hardware.
 
 use crate::exact::exact;
-use crate::spec::{Controller, Disk, VirtualNic};
+use crate::spec::{DiskController, VirtualDisk, VirtualNic};
 use crate::{Client, Error, Kind, MoRef, Result, Value};
 
 const DEVICES: &str = "config.hardware.device";
@@ -13,11 +13,11 @@ pub struct Devices {
     /// The VM's `changeVersion`. As long as this version doesn't change, the devices don't change either.
     pub change_version: String,
     /// The disks, in device order.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<VirtualDisk>,
     /// The network adapters, in device order.
     pub nics: Vec<VirtualNic>,
     /// The disk controllers.
-    pub controllers: Vec<Controller>,
+    pub controllers: Vec<DiskController>,
 }
 
 impl Devices {
@@ -26,9 +26,9 @@ impl Devices {
         let devices = devices.items();
         Self {
             change_version: change_version.to_owned(),
-            disks: exact(devices.iter().filter_map(Disk::read)),
+            disks: exact(devices.iter().filter_map(VirtualDisk::read)),
             nics: exact(devices.iter().filter_map(VirtualNic::read)),
-            controllers: exact(devices.iter().filter_map(Controller::read)),
+            controllers: exact(devices.iter().filter_map(DiskController::read)),
         }
     }
 
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn places_go_round_what_is_taken_and_the_controller_itself() {
         let controller =
-            Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
-        let disk = |unit| Disk { controller: Some(1000), unit: Some(unit), ..Disk::default() };
+            DiskController { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
+        let disk = |unit| VirtualDisk { controller: Some(1000), unit: Some(unit), ..VirtualDisk::default() };
         let mut devices = Devices { controllers: vec![controller], ..Devices::default() };
         assert_eq!(devices.free_place(&[]), Some((1000, 0)));
         devices.disks = (0..6).map(disk).collect();

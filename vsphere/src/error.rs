@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bounds::printable;
 
-use crate::fault::{Fault, kind_of};
+use crate::fault::{Fault, classify_fault};
 use crate::kind::Kind;
 
 /// A failed vCenter call.
@@ -35,7 +35,7 @@ impl Error {
 
     /// Creates an error from a vCenter fault.
     pub fn from_fault(method: impl Into<Cow<'static, str>>, fault: Fault) -> Self {
-        let kind = kind_of(&fault);
+        let kind = classify_fault(&fault);
         Self(Arc::new(Inner { method: method.into(), object: None, kind, fault: Some(fault) }))
     }
 

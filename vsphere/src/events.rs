@@ -21,7 +21,11 @@ impl Client {
     /// Returns the VM removals below `datacenter` since `since` (`None`: all), oldest first.
     ///
     /// The query names the datacenter, because vCenter no longer accepts the reference of a removed VM.
-    pub async fn removals(&self, datacenter: &MoRef, since: Option<jiff::Timestamp>) -> Result<Vec<Removal>> {
+    pub async fn list_removals(
+        &self,
+        datacenter: &MoRef,
+        since: Option<jiff::Timestamp>,
+    ) -> Result<Vec<Removal>> {
         let entity =
             Object::new("EventFilterSpecByEntity").with("entity", datacenter).with("recursion", "all");
         let time =

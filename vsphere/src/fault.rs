@@ -90,7 +90,7 @@ impl Fault {
 }
 
 /// Classifies a fault by its type. Subtypes are listed explicitly, because a response names only the concrete type.
-pub(crate) fn kind_of(fault: &Fault) -> Kind {
+pub(crate) fn classify_fault(fault: &Fault) -> Kind {
     let text = |name: &str| fault.detail.get(name).as_str().unwrap_or_default().to_owned();
     let moref = |name: &str| fault.detail.get(name).as_moref().cloned();
     match fault.type_name.as_str() {
@@ -157,7 +157,10 @@ mod tests {
             if untyped {
                 assert_eq!(fault.type_name, "FileNotFound", "SOAP gives the wrapper no type");
             } else {
-                assert_eq!((fault.type_name.as_str(), kind_of(&fault)), ("CannotAccessVmDisk", Kind::Fault));
+                assert_eq!(
+                    (fault.type_name.as_str(), classify_fault(&fault)),
+                    ("CannotAccessVmDisk", Kind::Fault)
+                );
             }
         }
     }
@@ -175,7 +178,7 @@ mod tests {
 
     #[test]
     fn faults_are_sorted_with_those_that_they_derive_from() {
-        let kind = |name: &'static str| kind_of(&Fault::read(&Object::new(name).into()));
+        let kind = |name: &'static str| classify_fault(&Fault::read(&Object::new(name).into()));
         for name in ["NotAuthenticated", "AuthenticationRequired", "SessionNotFound", "InvalidToken"] {
             assert_eq!(kind(name), Kind::NotAuthenticated, "{name}");
         }

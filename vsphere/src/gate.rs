@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::Metrics;
+use crate::CallMetrics;
 
 const WIDEST: f64 = 64.0;
 /// The minimum interval between two reductions of the width. Calls that fail together indicate a single overload.
 const ONE_OVERLOAD: Duration = Duration::from_secs(1);
 
-pub(crate) struct Gate {
+pub(crate) struct CallGate {
     state: Mutex<State>,
-    metrics: Metrics,
+    metrics: CallMetrics,
 }
 
 struct State {
@@ -30,11 +30,11 @@ struct State {
 
 /// A slot for one call, released on drop.
 pub(crate) struct Permit {
-    gate: Arc<Gate>,
+    gate: Arc<CallGate>,
 }
 
-impl Gate {
-    pub fn new(width: usize, metrics: Metrics) -> Arc<Self> {
+impl CallGate {
+    pub fn new(width: usize, metrics: CallMetrics) -> Arc<Self> {
         let width = u32::try_from(width.max(1)).map_or(WIDEST, f64::from).min(WIDEST);
         let waiting = VecDeque::new();
         let gate =
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn first_come_first_served() {
-        let gate = Gate::new(1, Metrics::default());
+        let gate = CallGate::new(1, CallMetrics::default());
         let first = gate.enter().now_or_never().unwrap();
         let mut second = Box::pin(gate.enter());
         let mut third = Box::pin(gate.enter());
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_does_not_hold_the_queue() {
-        let gate = Gate::new(1, Metrics::default());
+        let gate = CallGate::new(1, CallMetrics::default());
         let first = gate.enter().now_or_never().unwrap();
         let mut second = Box::pin(gate.enter());
         assert!(second.as_mut().now_or_never().is_none());
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn overload_halves_the_width_once() {
-        let gate = Gate::new(8, Metrics::default());
+        let gate = CallGate::new(8, CallMetrics::default());
         let now = Instant::now();
         let permits: Vec<_> = (0..8).map(|_| gate.enter().now_or_never().unwrap()).collect();
         for permit in permits {

@@ -95,7 +95,7 @@ impl Http {
     pub fn plain(base: String, longest: usize) -> Self {
         let client = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
         let client = client.tls_backend_preconfigured(
-            tls::client_config(&crate::Trust::Insecure, SeenThumbprint::default()).unwrap(),
+            tls::client_config(&crate::ServerTrust::Insecure, SeenThumbprint::default()).unwrap(),
         );
         let client = client.build().unwrap();
         let (shown, recorder) = (SeenThumbprint::default(), Recorder::default());
@@ -223,7 +223,9 @@ impl Http {
         if let Some(tls) = tls_error(error) {
             let shown = *self.shown.lock();
             return match tls {
-                rustls::Error::InvalidCertificate(why) => Kind::Tls { cause: certificate_cause(why), shown },
+                rustls::Error::InvalidCertificate(why) => {
+                    Kind::Tls { cause: find_certificate_cause(why), shown }
+                }
                 other if error.is_connect() => Kind::Tls { cause: other.to_string(), shown: None },
                 other => Kind::AnswerLost { cause: other.to_string() },
             };
@@ -238,7 +240,7 @@ impl Http {
     }
 }
 
-fn certificate_cause(why: &rustls::CertificateError) -> String {
+fn find_certificate_cause(why: &rustls::CertificateError) -> String {
     match why {
         rustls::CertificateError::ApplicationVerificationFailure => {
             "its thumbprint is not the expected one".into()
@@ -259,11 +261,11 @@ type Cause<'a> = &'a (dyn std::error::Error + 'static);
 
 /// Returns all causes below an error, outermost first.
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = Cause<'_>> {
-    std::iter::successors(error.source(), |cause| below(*cause))
+    std::iter::successors(error.source(), |cause| find_next_cause(*cause))
 }
 
 /// Returns the next cause. `source` on an I/O error skips the wrapped error, so the wrapped error is returned first.
-fn below(cause: Cause<'_>) -> Option<Cause<'_>> {
+fn find_next_cause(cause: Cause<'_>) -> Option<Cause<'_>> {
     match cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
         Some(content) => Some(content),
         None => cause.source(),

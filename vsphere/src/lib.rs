@@ -57,26 +57,26 @@ mod wire;
 
 pub use certificate::ShownCertificate;
 pub use client::{About, Client};
-pub use config::{Config, Credentials, Guard, PathStyle, Secret, Trust, WireChoice};
+pub use config::{ChangeGuard, Config, Credentials, PathStyle, Secret, ServerTrust, WireChoice};
 pub use devices::Devices;
 pub use error::{Error, Result};
 pub use events::Removal;
 pub use fault::Fault;
 pub use inventory::{Inventory, Vm};
 pub use kind::Kind;
-pub use metrics::Metrics;
+pub use metrics::CallMetrics;
 pub use network::{Datastore, Network};
 pub use pbm::StoragePolicy;
-pub use places::{Compute, ComputeHost, Place};
+pub use places::{Compute, ComputeHost, InventoryPath};
 pub use privileges::{IMPORT_PRIVILEGES, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 pub use properties::ObjectContent;
 pub use recording::{RecordedExchange, RecordedHeaders, Recorder};
 pub use session::{AwaitedTask, awaited_task, with_bound_changes};
 pub use spec::{
-    Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, Controller, CustomizationAdapter,
-    CustomizationIdentity, CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType,
-    FixedIpv4, ManagedBy, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec,
-    VAppConfigSpec, VAppProperty, VirtualNic, unescape_name,
+    Allocation, Backing, BaseConfig, CloneSpec, ConfigSpec, CustomizationAdapter, CustomizationIdentity,
+    CustomizationSpec, DeviceChange, DiskChange, DiskController, DiskLocator, DiskMoveType, DiskProvisioning,
+    FixedIpv4, ManagedBy, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, RelocateSpec, VAppChange,
+    VAppProperty, VirtualDisk, VirtualNic, unescape_name,
 };
 pub use thumbprint::{Thumbprint, ThumbprintError};
 pub use value::{MoRef, Object, Value};

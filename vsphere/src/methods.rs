@@ -2,7 +2,7 @@
 //! WSDL order.
 
 use crate::error::unexpected;
-use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, Disk, escape_name};
+use crate::spec::{Allocation, CloneSpec, ConfigSpec, CustomizationSpec, VirtualDisk, escape_name};
 use crate::{Client, MoRef, Object, Result, Value};
 
 impl Client {
@@ -38,10 +38,10 @@ impl Client {
     /// and unlinks the parents.
     ///
     /// If `disks` is empty, vCenter chooses the disks.
-    pub async fn promote_disks(&self, vm: &MoRef, disks: &[Disk]) -> Result<MoRef> {
+    pub async fn promote_disks(&self, vm: &MoRef, disks: &[VirtualDisk]) -> Result<MoRef> {
         let args = Object::new("PromoteDisksRequestType")
             .with("unlink", true)
-            .with_list("disks", disks.iter().map(Disk::device).collect());
+            .with_list("disks", disks.iter().map(VirtualDisk::device).collect());
         self.task_of(vm, "PromoteDisks_Task", Some(args)).await
     }
 
@@ -166,7 +166,7 @@ impl Client {
     }
 
     /// Returns vCenter's current time.
-    pub async fn current_time(&self) -> Result<jiff::Timestamp> {
+    pub async fn read_current_time(&self) -> Result<jiff::Timestamp> {
         let answer =
             self.call(&MoRef::new("ServiceInstance", "ServiceInstance"), "CurrentTime", None).await?;
         answer.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected("CurrentTime", "no time"))

@@ -22,7 +22,7 @@ struct Method {
 
 /// The metrics of one or more clients. Clones share their counters.
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct CallMetrics {
     calls: Family<Call, Counter>,
     seconds: Family<Method, Histogram, fn() -> Histogram>,
     logins: Counter,
@@ -35,7 +35,7 @@ fn buckets() -> Histogram {
     Histogram::new([0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0])
 }
 
-impl Default for Metrics {
+impl Default for CallMetrics {
     fn default() -> Self {
         Self {
             calls: Family::default(),
@@ -48,7 +48,7 @@ impl Default for Metrics {
     }
 }
 
-impl Metrics {
+impl CallMetrics {
     /// Creates metrics and registers them with the prefix `vcenter_`.
     pub fn registered(registry: &mut Registry) -> Self {
         let metrics = Self::default();
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn calls_are_shown_by_method_and_outcome() {
         let mut registry = Registry::default();
-        let metrics = Metrics::registered(&mut registry);
+        let metrics = CallMetrics::registered(&mut registry);
         metrics.count("CloneVM_Task", "DuplicateName", Duration::from_millis(7));
         metrics.logged_in();
         let mut text = String::new();

@@ -43,11 +43,11 @@ impl Client {
         let found = self
             .retrieve_spec(filter_spec(properties, vec![object_spec(datacenter, true, select)], false))
             .await?;
-        let switches = self.switch_uuids(&found).await?;
+        let switches = self.read_switch_uuids(&found).await?;
         Ok(found.iter().filter_map(|network| read_network(network, &switches)).collect())
     }
 
-    async fn switch_uuids(&self, networks: &[ObjectContent]) -> Result<HashMap<MoRef, String>> {
+    async fn read_switch_uuids(&self, networks: &[ObjectContent]) -> Result<HashMap<MoRef, String>> {
         let mut switches: Vec<MoRef> =
             networks.iter().filter_map(|network| network.get(SWITCH).as_moref().cloned()).collect();
         switches.sort_unstable();
@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Returns a datacenter's datastores. Makes one call.
-    pub async fn datastores(&self, datacenter: &MoRef) -> Result<Vec<Datastore>> {
+    pub async fn list_datastores(&self, datacenter: &MoRef) -> Result<Vec<Datastore>> {
         let paths = ["name", "summary.freeSpace", "summary.accessible", "summary.maintenanceMode"];
         let found = self.retrieve_members(datacenter, "datastore", "Datastore", &paths).await?;
         Ok(found

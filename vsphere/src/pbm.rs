@@ -19,7 +19,7 @@ pub struct StoragePolicy {
 
 impl Client {
     /// Returns all storage policies. Makes up to three calls.
-    pub async fn storage_policies(&self) -> Result<Vec<StoragePolicy>> {
+    pub async fn list_storage_policies(&self) -> Result<Vec<StoragePolicy>> {
         let manager = self.storage_service("profileManager").await?;
         let storage = Object::new("PbmProfileResourceType").with("resourceType", "STORAGE");
         let args = Object::new("PbmQueryProfileRequestType")
@@ -36,7 +36,7 @@ impl Client {
     }
 
     /// Returns all datastores that are compatible with a storage policy. `policy` is the policy's ID. Makes two calls.
-    pub async fn compatible_datastores(&self, policy: &str) -> Result<HashSet<MoRef>> {
+    pub async fn list_compatible_datastores(&self, policy: &str) -> Result<HashSet<MoRef>> {
         let solver = self.storage_service("placementSolver").await?;
         let requirement =
             Object::new("PbmPlacementCapabilityProfileRequirement").with("profileId", profile_id(policy));
@@ -44,7 +44,7 @@ impl Client {
             .with("placementSubjectRequirement", vec![requirement]);
         let found = self.call(&solver, "PbmCheckRequirements", Some(args)).await;
         let found = found.map_err(|error| error.on(format!("storage policy {policy}")))?;
-        Ok(found.items().iter().filter_map(compatible).collect())
+        Ok(found.items().iter().filter_map(parse_compatible).collect())
     }
 
     /// Returns the reference to a manager object, such as `profileManager`, from the service content.
@@ -87,7 +87,7 @@ fn read(profile: &Value) -> Option<StoragePolicy> {
     })
 }
 
-fn compatible(result: &Value) -> Option<MoRef> {
+fn parse_compatible(result: &Value) -> Option<MoRef> {
     let hub = result.get("hub");
     let fits = result.get("error").items().is_empty() && hub.get("hubType").as_str() == Some("Datastore");
     hub.get("hubId").as_str().filter(|_| fits).map(MoRef::datastore)
@@ -101,9 +101,9 @@ mod tests {
     fn only_datastores_without_a_complaint_are_compatible() {
         let hub = |kind: &str| Object::new("PbmPlacementHub").with("hubType", kind).with("hubId", "ds-1");
         let result = |kind| Object::new("PbmPlacementCompatibilityResult").with("hub", hub(kind));
-        assert_eq!(compatible(&result("Datastore").into()), Some(MoRef::datastore("ds-1")));
-        assert_eq!(compatible(&result("StoragePod").into()), None);
+        assert_eq!(parse_compatible(&result("Datastore").into()), Some(MoRef::datastore("ds-1")));
+        assert_eq!(parse_compatible(&result("StoragePod").into()), None);
         let complaint = Object::new("LocalizedMethodFault").with("localizedMessage", "no capability");
-        assert_eq!(compatible(&result("Datastore").with("error", vec![complaint]).into()), None);
+        assert_eq!(parse_compatible(&result("Datastore").with("error", vec![complaint]).into()), None);
     }
 }

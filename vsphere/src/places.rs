@@ -10,7 +10,7 @@ const DEEPEST: usize = 32;
 
 /// An inventory object and its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct InventoryPath {
     pub moref: MoRef,
     /// The path below the root for this type, such as `team/dev`. Paths are unique, because names are unique within a
     /// parent.
@@ -21,7 +21,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compute {
     /// The cluster or host, with its path below the host folder.
-    pub place: Place,
+    pub place: InventoryPath,
     pub root_pool: MoRef,
     /// The hosts, each with its networks and datastores.
     pub hosts: Vec<ComputeHost>,
@@ -37,33 +37,34 @@ pub struct ComputeHost {
 
 impl Client {
     /// Returns all datacenters with their paths below the root folder. Makes one call per folder.
-    pub async fn datacenters(&self) -> Result<Vec<Place>> {
+    pub async fn list_datacenters(&self) -> Result<Vec<InventoryPath>> {
         let root = self.root_folder()?;
         self.walk(&root, "childEntity", &["Folder"], &["Datacenter"]).await
     }
 
     /// Returns a datacenter's VM folders with their paths below the root VM folder. The root VM folder is the first
     /// result and has an empty path.
-    pub async fn vm_folders(&self, datacenter: &MoRef) -> Result<Vec<Place>> {
+    pub async fn list_vm_folders(&self, datacenter: &MoRef) -> Result<Vec<InventoryPath>> {
         let root = self.folder_of(datacenter, "vmFolder").await?;
-        let mut folders = vec![Place { moref: root.clone(), path: String::new() }];
+        let mut folders = vec![InventoryPath { moref: root.clone(), path: String::new() }];
         folders.extend(self.walk(&root, "childEntity", &["Folder"], &["Folder"]).await?);
         Ok(folders)
     }
 
     /// Returns a datacenter's clusters and standalone hosts.
-    pub async fn computes(&self, datacenter: &MoRef) -> Result<Vec<Compute>> {
+    pub async fn list_computes(&self, datacenter: &MoRef) -> Result<Vec<Compute>> {
         let kinds = ["ClusterComputeResource", "ComputeResource"];
         let root = self.folder_of(datacenter, "hostFolder").await?;
         let places = self.walk(&root, "childEntity", &["Folder"], &kinds).await?;
         let mut computes = Vec::with_capacity(places.len());
         for place in places {
             let found = self.retrieve(std::slice::from_ref(&place.moref), &["resourcePool"]).await;
-            let found = unless_gone(found)?;
+            let found = ignore_missing(found)?;
             let pool = found.first().and_then(|compute| compute.get("resourcePool").as_moref()).cloned();
             let Some(root_pool) = pool else { continue };
             let paths = ["name", "network", "datastore"];
-            let hosts = unless_gone(self.retrieve_members(&place.moref, "host", "HostSystem", &paths).await)?;
+            let hosts =
+                ignore_missing(self.retrieve_members(&place.moref, "host", "HostSystem", &paths).await)?;
             let hosts = hosts.iter().map(|host| ComputeHost {
                 name: name(host),
                 networks: references(host, "network"),
@@ -76,9 +77,9 @@ impl Client {
 
     /// Returns a cluster's resource pools with their paths below the root pool. The root pool is the first result and
     /// has an empty path.
-    pub async fn resource_pools(&self, compute: &Compute) -> Result<Vec<Place>> {
+    pub async fn list_resource_pools(&self, compute: &Compute) -> Result<Vec<InventoryPath>> {
         let root = &compute.root_pool;
-        let mut pools = vec![Place { moref: root.clone(), path: String::new() }];
+        let mut pools = vec![InventoryPath { moref: root.clone(), path: String::new() }];
         pools.extend(self.walk(root, "resourcePool", &["ResourcePool"], &["ResourcePool"]).await?);
         Ok(pools)
     }
@@ -93,7 +94,13 @@ impl Client {
     /// most `DEEPEST` levels. `list` is the property that lists an object's children.
     ///
     /// Only `root` must exist: a parent that is deleted meanwhile counts as empty.
-    async fn walk(&self, root: &MoRef, list: &str, through: &[&str], wanted: &[&str]) -> Result<Vec<Place>> {
+    async fn walk(
+        &self,
+        root: &MoRef,
+        list: &str,
+        through: &[&str],
+        wanted: &[&str],
+    ) -> Result<Vec<InventoryPath>> {
         let mut found = Vec::new();
         let mut paths = HashMap::from([(root.clone(), String::new())]);
         let mut level = vec![root.clone()];
@@ -101,7 +108,7 @@ impl Client {
             let mut next = Vec::new();
             for parent in level {
                 let children = self.retrieve_members(&parent, list, "ManagedEntity", &["name"]).await;
-                let children = if parent == *root { children? } else { unless_gone(children)? };
+                let children = if parent == *root { children? } else { ignore_missing(children)? };
                 for child in children {
                     let path = match paths[&parent].as_str() {
                         "" => name(&child),
@@ -113,7 +120,7 @@ impl Client {
                         next.push(moref.clone());
                     }
                     if wanted.contains(&moref.kind()) {
-                        found.push(Place { moref, path });
+                        found.push(InventoryPath { moref, path });
                     }
                 }
             }
@@ -124,7 +131,7 @@ impl Client {
 }
 
 /// Replaces a not-found error by an empty list.
-fn unless_gone<T>(read: Result<Vec<T>>) -> Result<Vec<T>> {
+fn ignore_missing<T>(read: Result<Vec<T>>) -> Result<Vec<T>> {
     match read {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         read => read,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-use crate::gate::Gate;
+use crate::gate::CallGate;
 use crate::session::SessionHandle;
 use crate::{Error, Kind, Result};
 
@@ -27,7 +27,7 @@ pub(crate) struct RetryPolicy {
 }
 
 /// A call that the retry loop can send.
-pub(crate) trait Attempt {
+pub(crate) trait RetryableCall {
     /// The result of a successful call.
     type Answer;
 
@@ -45,7 +45,7 @@ pub(crate) trait Attempt {
 }
 
 /// Sends a call: waits at the gate, renews a lost session once, and retries the call if that is safe.
-pub(crate) async fn call_until_done<A: Attempt>(gate: &Arc<Gate>, call: &A) -> Result<A::Answer> {
+pub(crate) async fn call_until_done<A: RetryableCall>(gate: &Arc<CallGate>, call: &A) -> Result<A::Answer> {
     let mut renewed = false;
     let mut failures = 0;
     loop {

@@ -10,19 +10,19 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::{Thumbprint, Trust};
+use crate::{ServerTrust, Thumbprint};
 
 /// The thumbprint of the certificate that the server presented last.
 pub(crate) type SeenThumbprint = Arc<Mutex<Option<Thumbprint>>>;
 
 /// Creates a TLS client configuration that applies `trust` and records each presented thumbprint in `shown`.
-pub(crate) fn client_config(trust: &Trust, shown: SeenThumbprint) -> Result<ClientConfig, String> {
+pub(crate) fn client_config(trust: &ServerTrust, shown: SeenThumbprint) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let judge = match trust {
-        Trust::CaBundle(pem) => Judge::Chain(chain(bundle(pem)?, &provider)?),
-        Trust::System => Judge::Chain(chain(system()?, &provider)?),
-        Trust::Thumbprint(thumbprint) => Judge::Pin(*thumbprint),
-        Trust::Insecure => Judge::Anything,
+        ServerTrust::CaBundle(pem) => Judge::Chain(build_chain_verifier(load_bundle(pem)?, &provider)?),
+        ServerTrust::System => Judge::Chain(build_chain_verifier(load_system_roots()?, &provider)?),
+        ServerTrust::Thumbprint(thumbprint) => Judge::Pin(*thumbprint),
+        ServerTrust::Insecure => Judge::Anything,
     };
     let verifier = Arc::new(Verifier { judge, provider: provider.clone(), shown });
     Ok(ClientConfig::builder_with_provider(provider)
@@ -33,7 +33,7 @@ pub(crate) fn client_config(trust: &Trust, shown: SeenThumbprint) -> Result<Clie
         .with_no_client_auth())
 }
 
-fn bundle(pem: &str) -> Result<RootCertStore, String> {
+fn load_bundle(pem: &str) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
         let certificate = certificate.map_err(|error| format!("the CA bundle is not PEM: {error}"))?;
@@ -44,13 +44,16 @@ fn bundle(pem: &str) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err("the CA bundle contains no certificate".into()) } else { Ok(roots) }
 }
 
-fn system() -> Result<RootCertStore, String> {
+fn load_system_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() { Err("the operating system has no trust anchors".into()) } else { Ok(roots) }
 }
 
-fn chain(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
+fn build_chain_verifier(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, String> {
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
         .map_err(|error| error.to_string())
@@ -123,7 +126,7 @@ mod tests {
     #[test]
     fn a_bundle_must_hold_a_certificate() {
         let refused =
-            client_config(&Trust::CaBundle("nothing".into()), SeenThumbprint::default()).unwrap_err();
+            client_config(&ServerTrust::CaBundle("nothing".into()), SeenThumbprint::default()).unwrap_err();
         assert_eq!(refused, "the CA bundle contains no certificate");
     }
 }

@@ -1,7 +1,7 @@
 //! Decoders for vCenter responses, for programs that test the decoders with mutated or recorded responses.
 
 use crate::automation::decode_answer;
-use crate::wire::{Codec, Refusal, Soap, ViJson, offered_versions};
+use crate::wire::{Codec, ResponseError, Soap, ViJson, offered_versions};
 use crate::{Fault, Value};
 
 /// The HTTP statuses for a result and for a fault.
@@ -39,12 +39,12 @@ pub fn decode_vijson(body: &[u8]) {
 
 /// Decodes a SOAP response with its HTTP status.
 pub fn read_soap(status: u16, body: &[u8]) -> Decoded {
-    decoded(Soap { version: RELEASE.to_owned() }.decode(status, body))
+    convert_result(Soap { version: RELEASE.to_owned() }.decode(status, body))
 }
 
 /// Decodes a VI/JSON response with its HTTP status.
 pub fn read_vijson(status: u16, body: &[u8]) -> Decoded {
-    decoded(ViJson { release: RELEASE.to_owned() }.decode(status, body))
+    convert_result(ViJson { release: RELEASE.to_owned() }.decode(status, body))
 }
 
 /// Decodes the list of VIM API versions that a server supports over SOAP.
@@ -64,17 +64,17 @@ pub fn read_automation(path: &str, status: u16, body: &[u8]) -> Decoded {
     }
 }
 
-fn decoded(result: Result<Value, Refusal>) -> Decoded {
+fn convert_result(result: Result<Value, ResponseError>) -> Decoded {
     match result {
         Ok(value) => Decoded::Answer(value),
-        Err(Refusal::Fault(fault)) => Decoded::Fault(fault),
-        Err(Refusal::NotAuthenticated) => Decoded::Fault(Fault {
+        Err(ResponseError::Fault(fault)) => Decoded::Fault(fault),
+        Err(ResponseError::NotAuthenticated) => Decoded::Fault(Fault {
             type_name: "NotAuthenticated".into(),
             message: String::new(),
             detail: Value::Null,
         }),
-        Err(Refusal::Overloaded) => Decoded::Unreadable("it is no answer of vCenter".into()),
-        Err(Refusal::NoSuchPath) => Decoded::Unreadable("the path does not exist".into()),
-        Err(Refusal::Unexpected(cause)) => Decoded::Unreadable(cause),
+        Err(ResponseError::Overloaded) => Decoded::Unreadable("it is no answer of vCenter".into()),
+        Err(ResponseError::NoSuchPath) => Decoded::Unreadable("the path does not exist".into()),
+        Err(ResponseError::Unexpected(cause)) => Decoded::Unreadable(cause),
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::context::Context;
 use super::error::Error;
 use super::gather::{Facts, GuestFacts};
-use super::guest::Guest;
+use super::guest::AccountSecretClient;
 use super::plan::Plan;
 
 /// Carries out the plan, starting with the finalizer. Writes the workload cluster's Secret last, after the objects that its
@@ -17,7 +17,7 @@ pub async fn carry_out(
     account: &ProviderServiceAccount,
     plan: Plan,
     facts: &Facts,
-    guest: Option<&Guest>,
+    guest: Option<&AccountSecretClient>,
     ctx: &Context,
 ) -> Result<(), Error> {
     let Plan { service_account, role, binding, token, in_guest } = plan;

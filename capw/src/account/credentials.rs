@@ -18,15 +18,15 @@ const COPIED: [&str; 3] = ["ca.crt", "namespace", "token"];
 
 /// The credentials that a program in the workload cluster needs to access the management cluster.
 #[derive(PartialEq)]
-pub struct Credentials(BTreeMap<String, ByteString>);
+pub struct AccountCredentials(BTreeMap<String, ByteString>);
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for AccountCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials")
     }
 }
 
-impl Credentials {
+impl AccountCredentials {
     /// Returns the credentials in a Secret, or `None` if one of the required keys is missing or empty.
     pub fn of(secret: &Secret) -> Option<Self> {
         let data = secret.data.as_ref()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::conditions::cause::one_line;
 use kit::apply::is_already_exists;
-use kit::events::named;
+use kit::events::describe_object;
 use kit::guest::GuestError;
 use kit::{Disposition, ReconcileError};
 use kube::Resource;
@@ -100,7 +100,7 @@ impl Error {
     /// Returns a function that adds a description of the request to an API error. `what` is the start of the description, such as
     /// `writing`, and `object` completes it.
     pub fn api<K: Resource<DynamicType = ()>>(object: &K, what: &str) -> impl FnOnce(kube::Error) -> Self {
-        let what = format!("{what} {}", named(object));
+        let what = format!("{what} {}", describe_object(object));
         move |source| match &source {
             kube::Error::Api(status) if status.code == 403 => {
                 Self::Forbidden { what, why: one_line(&status.message) }
@@ -144,7 +144,7 @@ impl ReconcileError for Error {
 #[cfg(test)]
 mod tests {
     use api::capw::ProviderServiceAccount;
-    use kit::guest::Refusal;
+    use kit::guest::ApiRejection;
     use kube::core::Status;
 
     use super::*;
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_guest_that_refuses_answers_and_one_in_trouble_does_not() {
         let of = |code| {
-            let refusal = Refusal { code, ..Refusal::new("a\nb") };
+            let refusal = ApiRejection { code, ..ApiRejection::new("a\nb") };
             Error::from(GuestError::from(refusal))
         };
         for code in [403, 404, 409, 422] {

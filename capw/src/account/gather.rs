@@ -12,9 +12,9 @@ use kit::watch::Watchable;
 use kube::{Resource, ResourceExt};
 
 use super::context::Context;
-use super::credentials::{Credentials, is_current};
+use super::credentials::{AccountCredentials, is_current};
 use super::error::{Error, Stop};
-use super::guest::Guest;
+use super::guest::AccountSecretClient;
 use crate::caches::Caches;
 use crate::upstream::{self, beside};
 
@@ -82,7 +82,7 @@ pub async fn facts(
     account: &ProviderServiceAccount,
     cluster: Option<Arc<Cluster>>,
     ctx: &Context,
-) -> Result<(Facts, Option<Guest>), Error> {
+) -> Result<(Facts, Option<AccountSecretClient>), Error> {
     let server = cluster.as_deref().and_then(server_of);
     let mut facts = Facts { server, ..Facts::of_cluster(cluster) };
     let Some((cluster, server)) = facts.cluster.as_deref().zip(facts.server.as_deref()) else {
@@ -98,7 +98,7 @@ pub async fn facts(
 
 fn has_credentials(children: &Children) -> bool {
     let current = children.token.as_ref().zip(children.service_account.as_ref());
-    current.is_some_and(|(token, of)| is_current(token, of) && Credentials::of(token).is_some())
+    current.is_some_and(|(token, of)| is_current(token, of) && AccountCredentials::of(token).is_some())
 }
 
 /// Reads an account's objects in its own namespace.
@@ -126,7 +126,7 @@ async fn look_into(
     cluster: &str,
     server: &str,
     ctx: &Context,
-) -> Result<(GuestFacts, Option<Guest>), Error> {
+) -> Result<(GuestFacts, Option<AccountSecretClient>), Error> {
     let guest = match connect(account, cluster, server, ctx).await? {
         Ok(guest) => guest,
         Err(why) => return Ok((GuestFacts::Unreachable(why), None)),
@@ -147,13 +147,13 @@ pub async fn connect(
     cluster: &str,
     server: &str,
     ctx: &Context,
-) -> Result<Result<Guest, String>, Error> {
+) -> Result<Result<AccountSecretClient, String>, Error> {
     let name = names::kubeconfig_secret(cluster);
     let kubeconfig = read::<Secret>(account, &name, ctx).await?;
     let guest = match &kubeconfig {
         Some(kubeconfig) => {
             let namespace = account.namespace().unwrap_or_default();
-            Guest::connect(&namespace, cluster, kubeconfig, server).await
+            AccountSecretClient::connect(&namespace, cluster, kubeconfig, server).await
         }
         None => Err("it does not exist yet".to_owned()),
     };

@@ -7,7 +7,7 @@ use api::capw::ProviderServiceAccount;
 use api::names::annotation;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kit::guest::{self, GuestError, Keys, Metadata, Refusal};
+use kit::guest::{self, ApiRejection, GuestError, Keys, Metadata};
 use kube::api::{DeleteParams, GetParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::{Resource, ResourceExt};
@@ -20,7 +20,7 @@ const MAX_SECRET: usize = 2 << 20;
 const MANAGER: &str = "capw/account";
 
 /// A client for a workload cluster's API server.
-pub struct Guest(guest::Guest);
+pub struct AccountSecretClient(guest::GuestClient);
 
 /// The annotation that identifies a Secret's account.
 struct Mark;
@@ -75,7 +75,7 @@ impl From<FoundSecret> for Secret {
 fn named(what: &str, error: GuestError) -> GuestError {
     match error {
         GuestError::Refused(refusal) => {
-            GuestError::Refused(Refusal { message: format!("{what}: {refusal}"), ..refusal })
+            GuestError::Refused(ApiRejection { message: format!("{what}: {refusal}"), ..refusal })
         }
         error @ GuestError::Unreachable(_) => error,
     }
@@ -89,7 +89,7 @@ fn secrets(namespace: &str) -> Request {
     Request::new(Secret::url_path(&(), Some(namespace)))
 }
 
-impl Guest {
+impl AccountSecretClient {
     /// Returns a client for the API server at URL `server`, with the credentials from Cluster API's kubeconfig Secret. Doesn't
     /// send a request yet.
     pub async fn connect(
@@ -98,7 +98,7 @@ impl Guest {
         kubeconfig: &Secret,
         server: &str,
     ) -> Result<Self, String> {
-        guest::Guest::connect(namespace, cluster, kubeconfig, server, CALL).await.map(Self)
+        guest::GuestClient::connect(namespace, cluster, kubeconfig, server, CALL).await.map(Self)
     }
 
     /// Reads a Secret, limited to its identity and the keys that capw writes.
@@ -132,7 +132,7 @@ impl Guest {
 
     async fn post(&self, at: &Request, object: &impl Serialize) -> Result<(), GuestError> {
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        let body = serde_json::to_vec(object).map_err(|error| Refusal::new(&error.to_string()))?;
+        let body = serde_json::to_vec(object).map_err(|error| ApiRejection::new(&error.to_string()))?;
         self.0.send(at.create(&params, body)).await
     }
 
@@ -190,7 +190,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::account::credentials::Credentials;
+    use crate::account::credentials::AccountCredentials;
 
     #[test]
     fn a_reconcile_has_time_for_every_call() {
@@ -207,9 +207,9 @@ mod tests {
         let read: Secret = serde_json::from_value::<FoundSecret>(secret).unwrap().into();
         assert_eq!((read.uid().as_deref(), read.resource_version().as_deref()), (Some("u"), Some("7")));
         assert_eq!(read.annotations().len(), 1);
-        assert!(Credentials::of(&read).is_some());
+        assert!(AccountCredentials::of(&read).is_some());
         assert_eq!(read.data.map(|data| data.len()), Some(3));
         let empty = serde_json::from_value::<FoundSecret>(json!({"metadata": {}, "data": null})).unwrap();
-        assert!(Credentials::of(&Secret::from(empty)).is_none());
+        assert!(AccountCredentials::of(&Secret::from(empty)).is_none());
     }
 }

@@ -21,10 +21,10 @@ use std::time::Duration;
 use api::capi::Cluster;
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus, WCPCluster};
 use kit::apply::Api;
-use kit::controller::steers;
+use kit::controller::triggers_reconcile;
 use kit::events::Events;
 use kit::index::{Index, key};
-use kit::reconcile::{Deletion, Seen};
+use kit::reconcile::{DeletionProgress, Seen};
 use kit::watch::Change;
 use kit::{Controller, Next, Reconcile, Runtime};
 use kube::runtime::reflector::ObjectRef;
@@ -34,7 +34,7 @@ use crate::caches::Caches;
 use context::Context;
 use error::Error;
 use gather::{Facts, server_of};
-use guest::Guest;
+use guest::AccountSecretClient;
 use plan::Plan;
 
 /// The interval between checks of a ready account's Secrets.
@@ -64,7 +64,7 @@ pub async fn controller(started: &Runtime, caches: &Arc<Caches>) {
 /// Reconciles an account: its objects and its token.
 impl Reconcile for Context {
     type Kind = ProviderServiceAccount;
-    type Facts = (Facts, Option<Guest>);
+    type Facts = (Facts, Option<AccountSecretClient>);
     type Plan = Plan;
     type Done = ();
     type Error = Error;
@@ -107,8 +107,8 @@ impl Reconcile for Context {
         &self,
         account: &Arc<ProviderServiceAccount>,
         (facts, _): &Self::Facts,
-    ) -> Result<Deletion<()>, Error> {
-        delete::carry_out(account, facts.cluster.as_deref(), self).await.map(|()| Deletion::Gone)
+    ) -> Result<DeletionProgress<()>, Error> {
+        delete::carry_out(account, facts.cluster.as_deref(), self).await.map(|()| DeletionProgress::Gone)
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<ProviderServiceAccountStatus> {
@@ -146,7 +146,7 @@ fn of_changed_wcp_cluster(
     accounts: &Index<ProviderServiceAccount>,
 ) -> Vec<ObjectRef<ProviderServiceAccount>> {
     match &change.new {
-        Some(new) if !steers(change.old.as_deref(), &**new) => Vec::new(),
+        Some(new) if !triggers_reconcile(change.old.as_deref(), &**new) => Vec::new(),
         _ => change.sides().take(1).flat_map(|wcp| accounts.refs(&key_of(wcp))).collect(),
     }
 }

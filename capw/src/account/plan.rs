@@ -7,16 +7,16 @@ use api::names::{self, annotation};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kit::apply::controlled_by;
-use kit::events::named;
+use kit::apply::build_controller_reference;
+use kit::events::describe_object;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
-use super::credentials::{Credentials, TOKEN_OF, TOKEN_TYPE, is_current};
+use super::credentials::{AccountCredentials, TOKEN_OF, TOKEN_TYPE, is_current};
 use super::error::Stop;
 use super::gather::{Children, Facts, GuestFacts};
 use super::guest::{is_of, mark};
-use crate::upstream::{Claim, child, claim};
+use crate::upstream::{NameAvailability, child, claim};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -121,8 +121,8 @@ where
     C: Resource<DynamicType = ()>,
 {
     match (claim(owner, child, |_| false), child) {
-        (Claim::Taken, Some(child)) => Err(Stop::NameTaken { object: named(child) }),
-        (Claim::Former, Some(child)) => Err(Stop::Former(named(child))),
+        (NameAvailability::Taken, Some(child)) => Err(Stop::NameTaken { object: describe_object(child) }),
+        (NameAvailability::Former, Some(child)) => Err(Stop::Former(describe_object(child))),
         _ => Ok(()),
     }
 }
@@ -168,7 +168,7 @@ fn planned_binding(
 fn token_secret(account: &ProviderServiceAccount, service_account: &ServiceAccount, cluster: &str) -> Secret {
     let name = names::account_token_secret(&account.name_any());
     let mut metadata = child(account, name, cluster);
-    let owner = OwnerReference { block_owner_deletion: None, ..controlled_by(service_account) };
+    let owner = OwnerReference { block_owner_deletion: None, ..build_controller_reference(service_account) };
     metadata.owner_references = Some(vec![owner]);
     metadata.annotations = Some(BTreeMap::from([(TOKEN_OF.to_owned(), account.name_any())]));
     Secret { metadata, type_: Some(TOKEN_TYPE.to_owned()), ..Secret::default() }
@@ -179,7 +179,7 @@ fn token_secret(account: &ProviderServiceAccount, service_account: &ServiceAccou
 fn in_guest(account: &ProviderServiceAccount, facts: &Facts) -> Result<Option<Box<Secret>>, Stop> {
     let Children { service_account, token, .. } = &facts.children;
     let current = token.as_ref().zip(service_account.as_ref()).filter(|(token, of)| is_current(token, of));
-    let Some(credentials) = current.and_then(|(token, _)| Credentials::of(token)) else {
+    let Some(credentials) = current.and_then(|(token, _)| AccountCredentials::of(token)) else {
         let secret = names::account_token_secret(&account.name_any());
         return Err(Stop::Token { secret, made: token.is_none() });
     };
@@ -189,13 +189,13 @@ fn in_guest(account: &ProviderServiceAccount, facts: &Facts) -> Result<Option<Bo
         GuestFacts::Seen(live) => live.as_deref(),
     };
     if let Some(live) = live.filter(|live| !is_of(live, account)) {
-        return Err(Stop::NameTaken { object: format!("in the cluster, {}", named(live)) });
+        return Err(Stop::NameTaken { object: format!("in the cluster, {}", describe_object(live)) });
     }
-    let has = |live: &Secret| Credentials::of(live).is_some_and(|live| live == credentials);
+    let has = |live: &Secret| AccountCredentials::of(live).is_some_and(|live| live == credentials);
     Ok((!live.is_some_and(has)).then(|| Box::new(guest_secret(account, credentials))))
 }
 
-fn guest_secret(account: &ProviderServiceAccount, credentials: Credentials) -> Secret {
+fn guest_secret(account: &ProviderServiceAccount, credentials: AccountCredentials) -> Secret {
     let marked = (annotation::PROVIDER_SERVICE_ACCOUNT.to_owned(), mark(account));
     Secret {
         metadata: ObjectMeta {

@@ -3,8 +3,8 @@
 use api::capw::{ProviderServiceAccount, ProviderServiceAccountStatus};
 use api::conditions::{TRUE, UNKNOWN, contract, wcp_cluster as words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::events::named;
-use kit::reconcile::Outcome;
+use kit::events::describe_object;
+use kit::reconcile::ReconcileOutcome;
 use kit::status::{condition, find};
 use kube::Resource;
 
@@ -15,15 +15,17 @@ const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
 /// Computes the status from the outcome, unless the account is paused. `Ready` is unknown while the account only waits, for example for the workload cluster.
 pub fn status(
     account: &ProviderServiceAccount,
-    outcome: &Outcome<(), Error>,
+    outcome: &ReconcileOutcome<(), Error>,
 ) -> Option<ProviderServiceAccountStatus> {
     let generation = account.meta().generation;
     let new = match outcome {
-        Outcome::Paused => return None,
-        Outcome::Done(()) => condition(TYPE, true, contract::READY, "", generation),
+        ReconcileOutcome::Paused => return None,
+        ReconcileOutcome::Done(()) => condition(TYPE, true, contract::READY, "", generation),
         // The workload cluster may be unreachable for a moment, or not ready yet.
-        Outcome::Failed(Error::Stopped(stop)) if stop.is_waiting() => unknown(stop.to_string(), generation),
-        Outcome::Failed(error) => failed(error.to_string(), generation),
+        ReconcileOutcome::Failed(Error::Stopped(stop)) if stop.is_waiting() => {
+            unknown(stop.to_string(), generation)
+        }
+        ReconcileOutcome::Failed(error) => failed(error.to_string(), generation),
     };
     Some(ProviderServiceAccountStatus {
         ready: Some(outcome.done().is_some()),
@@ -42,7 +44,7 @@ pub fn sum<'a>(
     let shown = |account: &&ProviderServiceAccount| {
         let known = account.status.as_ref().and_then(|status| find(&status.conditions, TYPE)).cloned();
         let known = known.unwrap_or_else(|| unknown("it has not been reconciled yet".to_owned(), None));
-        (named(*account), known)
+        (describe_object(*account), known)
     };
     let conditions: Vec<_> = accounts.iter().map(shown).collect();
     if conditions.is_empty() {

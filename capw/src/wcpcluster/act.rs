@@ -9,7 +9,7 @@ use api::names::{annotation, finalizer};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
 use kit::ReconcileError;
-use kit::apply::Applied;
+use kit::apply::ApplyResult;
 use kit::watch::Watchable;
 use kube::ResourceExt;
 use serde::Serialize;
@@ -153,7 +153,7 @@ async fn apply<K>(intent: &K, live: Option<&Arc<K>>, ctx: &Context) -> Result<Ar
 where
     K: Watchable + Serialize,
 {
-    let applied: Applied<K> =
+    let applied: ApplyResult<K> =
         ctx.api.create_or_apply(intent, live).await.map_err(Error::api(intent, "applying"))?;
     Ok(Arc::clone(applied.object()))
 }

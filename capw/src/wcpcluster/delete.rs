@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::capw::WCPCluster;
 use api::names::finalizer;
-use kit::events::named;
+use kit::events::describe_object;
 use kit::watch::Watchable;
 use kube::ResourceExt;
 
@@ -46,5 +46,5 @@ async fn delete_child<K: Watchable>(
         return Ok(None);
     };
     ctx.api.delete(&**child).await.map_err(Error::api(&**child, "deleting"))?;
-    Ok(Some(named(&**child)))
+    Ok(Some(describe_object(&**child)))
 }

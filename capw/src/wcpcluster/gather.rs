@@ -8,7 +8,7 @@ use api::names::{self, label};
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachine, VirtualMachineService, VirtualMachineSetResourcePolicy};
 use kit::controller::controller_of;
-use kit::events::named;
+use kit::events::describe_object;
 use kit::index::key;
 use kube::{Resource, ResourceExt};
 
@@ -71,8 +71,11 @@ pub fn facts(wcp_cluster: &WCPCluster, ctx: &Context) -> Result<Facts, Error> {
     let mut vms = ctx.vms.objects(&of_cluster);
     vms.retain(|vm| controller_of::<WCPMachine, VirtualMachine>(vm).is_some());
     let machines = ctx.machines.objects(&of_cluster);
-    let mut machines: Vec<_> =
-        machines.iter().map(|it| named(&**it)).chain(vms.iter().map(|it| named(&**it))).collect();
+    let mut machines: Vec<_> = machines
+        .iter()
+        .map(|it| describe_object(&**it))
+        .chain(vms.iter().map(|it| describe_object(&**it)))
+        .collect();
     machines.sort();
     let mut claims = address_claims(wcp_cluster, &name, ctx)?;
     let next_claim = claims.last().map_or(0, |(earlier, _)| earlier + 1);
@@ -138,7 +141,7 @@ pub(super) mod tests {
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kit::Runtime;
-    use kit::apply::{Api, controlled_by};
+    use kit::apply::{Api, build_controller_reference};
     use kit::events::Events;
     use kit::watch::Cache;
 
@@ -175,7 +178,7 @@ pub(super) mod tests {
             let mut claim = IpAddressClaim::default();
             claim.metadata.namespace = Some("ben-test".to_owned());
             claim.metadata.name = Some(names::control_plane_address_after("test-cluster", earlier));
-            claim.metadata.owner_references = owned.then(|| vec![controlled_by(&wcp_cluster())]);
+            claim.metadata.owner_references = owned.then(|| vec![build_controller_reference(&wcp_cluster())]);
             claim
         };
         let found = |claims: Vec<IpAddressClaim>| {
@@ -202,7 +205,7 @@ pub(super) mod tests {
             vm.metadata.namespace = Some("ben-test".to_owned());
             vm.metadata.labels =
                 Some([(label::CAPW_CLUSTER_NAME.to_owned(), "test-cluster".to_owned())].into());
-            vm.metadata.owner_references = owned.then(|| vec![controlled_by(&wcp_machine())]);
+            vm.metadata.owner_references = owned.then(|| vec![build_controller_reference(&wcp_machine())]);
             vm
         };
         let started = Runtime::detached(client(None));

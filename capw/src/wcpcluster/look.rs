@@ -1,7 +1,7 @@
 //! Detects whether another machine already uses the address of a new control plane.
 
 use api::capw::WCPCluster;
-use kit::events::named;
+use kit::events::describe_object;
 use kube::ResourceExt;
 
 use super::gather::Facts;
@@ -14,9 +14,14 @@ pub async fn look(cluster: &WCPCluster, facts: &Facts, occupied: &Occupied) -> O
     let address = unsettled_address(cluster, facts)?;
     let claim = facts.address_claim.as_deref()?;
     if let Some(vm) = endpoint_use(cluster, facts).and_then(|found| found.used_by.clone()) {
-        return Some(OccupiedAddress { address, claim: named(claim), sign: Sign::Vm(vm), is_lasting: true });
+        return Some(OccupiedAddress {
+            address,
+            claim: describe_object(claim),
+            sign: Sign::Vm(vm),
+            is_lasting: true,
+        });
     }
-    occupied.look(address, &claim.uid().unwrap_or_default(), named(claim)).await
+    occupied.look(address, &claim.uid().unwrap_or_default(), describe_object(claim)).await
 }
 
 #[cfg(test)]

@@ -17,10 +17,10 @@ use api::capi::{Cluster, IpAddress, IpAddressClaim};
 use api::capw::{ProviderServiceAccount, WCPCluster, WCPClusterStatus};
 use api::names::label;
 use kit::apply::Api;
-use kit::controller::{controller_of, steers};
+use kit::controller::{controller_of, triggers_reconcile};
 use kit::events::Events;
 use kit::index::key;
-use kit::reconcile::{Deletion, Seen};
+use kit::reconcile::{DeletionProgress, Seen};
 use kit::watch::{Cache, Change};
 use kit::{Controller, Next, Reconcile, Runtime};
 use kube::runtime::reflector::ObjectRef;
@@ -132,8 +132,8 @@ impl Reconcile for Context {
         &self,
         cluster: &Arc<WCPCluster>,
         facts: &Facts,
-    ) -> Result<Deletion<Box<StepResults>>, Error> {
-        delete::carry_out(cluster, facts, self).await.map(|()| Deletion::Gone)
+    ) -> Result<DeletionProgress<Box<StepResults>>, Error> {
+        delete::carry_out(cluster, facts, self).await.map(|()| DeletionProgress::Gone)
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<WCPClusterStatus> {
@@ -162,7 +162,7 @@ fn of_cluster<K: Resource>(object: &K, label: &str) -> Vec<String> {
 fn of_changed_cluster(change: &Change<Cluster>) -> Vec<ObjectRef<WCPCluster>> {
     let Some(cluster) = &change.new else { return Vec::new() };
     let Some(reference) = &cluster.spec.infrastructure_ref else { return Vec::new() };
-    if reference.kind != WCPCluster::kind(&()) || !steers(change.old.as_deref(), &**cluster) {
+    if reference.kind != WCPCluster::kind(&()) || !triggers_reconcile(change.old.as_deref(), &**cluster) {
         return Vec::new();
     }
     vec![ObjectRef::new(&reference.name).within(&cluster.namespace().unwrap_or_default())]

@@ -12,14 +12,14 @@ use api::vmop::{
     VirtualMachineService, VirtualMachineServicePort, VirtualMachineServiceSpec,
     VirtualMachineSetResourcePolicy, VirtualMachineSetResourcePolicySpec,
 };
-use kit::events::named;
+use kit::events::describe_object;
 use kube::ResourceExt;
 
 use super::gather::Facts;
 use super::occupied::OccupiedAddress;
 use crate::error::{Error, InvalidInput, Waiting};
-use crate::network::{AddressPool, EndpointProvider, NetworkProvider};
-use crate::upstream::{self, Claim, child, claim};
+use crate::network::{EndpointProvider, NetworkProvider, PoolReference};
+use crate::upstream::{self, NameAvailability, child, claim};
 
 /// The remedy if another owner's object has a name that the cluster needs.
 const NAME_ADVICE: &str = "Rename or delete it, or give the cluster another name";
@@ -53,24 +53,24 @@ pub enum Front {
 
 /// The reasons why a plan can't be computed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stop {
+pub enum PlanStopReason {
     Invalid(InvalidInput),
     Waiting(Waiting),
 }
 
-impl From<Stop> for Error {
-    fn from(stop: Stop) -> Self {
+impl From<PlanStopReason> for Error {
+    fn from(stop: PlanStopReason) -> Self {
         match stop {
-            Stop::Invalid(invalid) => invalid.into(),
-            Stop::Waiting(waiting) => waiting.into(),
+            PlanStopReason::Invalid(invalid) => invalid.into(),
+            PlanStopReason::Waiting(waiting) => waiting.into(),
         }
     }
 }
 
 /// Plans a WCPCluster's objects from the facts.
-pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
+pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, PlanStopReason> {
     let Some(owner) = facts.cluster.as_deref() else {
-        return Err(Stop::Waiting(Waiting::OwnerCluster));
+        return Err(PlanStopReason::Waiting(Waiting::OwnerCluster));
     };
     let name = &facts.name;
     // `clusterctl move` deletes the machines and the policy before the WCPCluster. If the move stops in between and the Cluster
@@ -78,7 +78,7 @@ pub fn plan(cluster: &WCPCluster, facts: &Facts) -> Result<Plan, Stop> {
     let was_running =
         upstream::infrastructure_provisioned(owner) && upstream::is_control_plane_initialized(owner);
     if was_running && facts.policy.is_none() && facts.machines.is_empty() {
-        return Err(Stop::Invalid(InvalidInput::MovedAway(name.clone())));
+        return Err(PlanStopReason::Invalid(InvalidInput::MovedAway(name.clone())));
     }
     ours(cluster, facts.policy.as_deref(), name)?;
     Ok(Plan {
@@ -148,24 +148,26 @@ pub fn endpoint_use<'a>(cluster: &WCPCluster, facts: &'a Facts) -> Option<&'a Co
 
 /// Returns whether a child belongs to the WCPCluster. A child without a controller belongs to it if the child's cluster label
 /// is `name`.
-pub fn whose<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Claim
+pub fn whose<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> NameAvailability
 where
     C: kube::Resource<DynamicType = ()>,
 {
     claim(cluster, child, |child| child.labels().get(label::CLUSTER_NAME).is_some_and(|of| of == name))
 }
 
-fn ours<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Result<(), Stop>
+fn ours<C>(cluster: &WCPCluster, child: Option<&C>, name: &str) -> Result<(), PlanStopReason>
 where
     C: kube::Resource<DynamicType = ()>,
 {
     match (whose(cluster, child, name), child) {
-        (Claim::Taken, Some(child)) => {
-            Err(Stop::Invalid(InvalidInput::NameTaken { object: named(child), advice: NAME_ADVICE }))
-        }
-        (Claim::Former, Some(child)) => {
-            Err(Stop::Waiting(Waiting::Former { object: named(child), owner: "WCPCluster" }))
-        }
+        (NameAvailability::Taken, Some(child)) => Err(PlanStopReason::Invalid(InvalidInput::NameTaken {
+            object: describe_object(child),
+            advice: NAME_ADVICE,
+        })),
+        (NameAvailability::Former, Some(child)) => Err(PlanStopReason::Waiting(Waiting::Former {
+            object: describe_object(child),
+            owner: "WCPCluster",
+        })),
         _ => Ok(()),
     }
 }
@@ -195,10 +197,10 @@ fn policy(cluster: &WCPCluster, name: &str, asked: Option<IpAddr>) -> VirtualMac
 
 /// Returns the cluster's own network, if it needs one. New clusters need their own network with NSX, and existing clusters keep
 /// theirs.
-fn network(cluster: &WCPCluster, facts: &Facts) -> Result<Option<VirtualNetwork>, Stop> {
+fn network(cluster: &WCPCluster, facts: &Facts) -> Result<Option<VirtualNetwork>, PlanStopReason> {
     let (name, there) = (&facts.name, facts.network.as_deref());
     let nsx = facts.flags.network_provider == NetworkProvider::Nsx;
-    if !nsx && (there.is_none() || whose(cluster, there, name) == Claim::Taken) {
+    if !nsx && (there.is_none() || whose(cluster, there, name) == NameAvailability::Taken) {
         return Ok(None);
     }
     // Existing machines stay on their port group when NSX is enabled for new clusters. The endpoint alone doesn't identify an
@@ -217,11 +219,13 @@ fn network(cluster: &WCPCluster, facts: &Facts) -> Result<Option<VirtualNetwork>
 }
 
 /// Returns the cluster's existing load balancer or claim, or otherwise the one that the flags select for new clusters.
-fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
+fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, PlanStopReason> {
     let (name, there) = (&facts.name, facts.service.as_deref());
     let balanced = facts.flags.endpoint_provider() == EndpointProvider::LoadBalancer;
     let claimed = facts.address_claim.as_deref();
-    if (balanced && claimed.is_none()) || (there.is_some() && whose(cluster, there, name) != Claim::Taken) {
+    if (balanced && claimed.is_none())
+        || (there.is_some() && whose(cluster, there, name) != NameAvailability::Taken)
+    {
         ours(cluster, there, name)?;
         let endpoint = given_endpoint(cluster, facts.cluster.as_deref());
         return Ok(Front::LoadBalancer(Box::new(service(cluster, name, endpoint.as_ref()))));
@@ -232,7 +236,7 @@ fn front(cluster: &WCPCluster, facts: &Facts) -> Result<Front, Stop> {
     ours(cluster, claimed, name)?;
     let pool = match (claimed, &facts.flags.endpoint_pool) {
         (Some(claim), _) => claim.spec.pool_ref.clone(),
-        (None, Some(AddressPool { kind, name })) => {
+        (None, Some(PoolReference { kind, name })) => {
             IpAddressClaimPoolRef { api_group: IPAM_GROUP.to_owned(), kind: kind.clone(), name: name.clone() }
         }
         (None, None) => return Ok(Front::Missing),

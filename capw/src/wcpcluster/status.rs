@@ -10,8 +10,8 @@ use api::names;
 use api::net::VirtualNetwork;
 use api::vmop::{VirtualMachineService, VirtualMachineSetResourcePolicy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::events::{Events, named};
-use kit::reconcile::Outcome;
+use kit::events::{Events, describe_object};
+use kit::reconcile::ReconcileOutcome;
 use kit::status::{condition, find};
 use kube::Resource;
 
@@ -30,17 +30,17 @@ const NO_ENDPOINT: &str = "the cluster has no endpoint. Set spec.controlPlaneEnd
 pub fn status(
     cluster: &WCPCluster,
     facts: &Facts,
-    outcome: &Outcome<Box<StepResults>, Error>,
+    outcome: &ReconcileOutcome<Box<StepResults>, Error>,
 ) -> WCPClusterStatus {
     let old = cluster.status.clone().unwrap_or_default();
     let generation = cluster.meta().generation;
     let mut status = WCPClusterStatus { observed_generation: generation, ..old.clone() };
     let mut new = match outcome {
-        Outcome::Done(made) => of_steps(made, facts, generation),
-        Outcome::Paused => keep_conditions(&old.conditions),
-        Outcome::Failed(error) => of_error(cluster, error, &old.conditions),
+        ReconcileOutcome::Done(made) => of_steps(made, facts, generation),
+        ReconcileOutcome::Paused => keep_conditions(&old.conditions),
+        ReconcileOutcome::Failed(error) => of_error(cluster, error, &old.conditions),
     };
-    if let Outcome::Done(made) = outcome {
+    if let ReconcileOutcome::Done(made) = outcome {
         if let Ok(Some(endpoint)) = &made.endpoint {
             status.api_endpoints = vec![endpoint.clone()];
         }
@@ -147,7 +147,7 @@ fn policy_condition(
     match conditions::find(of_policy, conditions::READY).filter(|ready| ready.status == conditions::FALSE) {
         Some(cause) => {
             let reason = cause.reason.as_deref().unwrap_or(reasons::WAITING_FOR_RESOURCE_POLICY);
-            aspect(false, reason, quote(&named(policy), cause))
+            aspect(false, reason, quote(&describe_object(policy), cause))
         }
         None => aspect(true, contract::READY, String::new()),
     }
@@ -168,7 +168,7 @@ fn network_condition(
             return aspect(false, reasons::CLUSTER_NETWORK_PROVISION_FAILED, error.to_string());
         }
     };
-    let name = named(network);
+    let name = describe_object(network);
     let of_network = network.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     match conditions::find(of_network, api::net::READY) {
         Some(ready) if ready.status == conditions::TRUE => aspect(true, contract::READY, String::new()),
@@ -206,7 +206,7 @@ fn endpoint_condition(made: &StepResults, facts: &Facts, generation: Option<i64>
             aspect(false, reasons::WAITING_FOR_ENDPOINT_LOOKUP, describe_lookup(*address, facts))
         }
         (FrontResult::LoadBalancer(Ok(service)), Ok(None)) => {
-            let waits = format!("{} has no address yet", named(&**service));
+            let waits = format!("{} has no address yet", describe_object(&**service));
             aspect(false, reasons::WAITING_FOR_LOAD_BALANCER_IP, find_cause(service).unwrap_or(waits))
         }
         (FrontResult::VirtualIp(Ok(claim), address), Ok(None)) => {
@@ -229,7 +229,7 @@ fn describe_lookup(address: IpAddr, facts: &Facts) -> String {
 
 /// Returns a message that lists the claims whose addresses other machines use.
 fn describe_former(former: &[Arc<IpAddressClaim>]) -> String {
-    let names: Vec<_> = former.iter().map(|claim| named(&**claim)).collect();
+    let names: Vec<_> = former.iter().map(|claim| describe_object(&**claim)).collect();
     if names.is_empty() {
         return String::new();
     }
@@ -245,11 +245,11 @@ fn describe_claim(
     address: Option<&IpAddress>,
     state: PoolState,
 ) -> (&'static str, String) {
-    let name = named(claim);
+    let name = describe_object(claim);
     if let Some(address) = address {
         let message = format!(
             "{} of {name} is {:?}, which is not an address that nodes can use. Correct the pool, and delete the IPAddressClaim",
-            named(address),
+            describe_object(address),
             address.spec.address
         );
         return (reasons::IP_ADDRESS_INVALID, message);
@@ -294,7 +294,11 @@ fn describe_pool(kind: &str, name: &str, state: PoolState) -> String {
 fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoint) -> String {
     match load_balancer_address(service).filter(|address| *address != endpoint.host) {
         Some(address) => {
-            format!("{} has address {address}, but the endpoint remains {}", named(service), endpoint.host)
+            format!(
+                "{} has address {address}, but the endpoint remains {}",
+                describe_object(service),
+                endpoint.host
+            )
         }
         None => String::new(),
     }
@@ -304,7 +308,7 @@ fn describe_other_address(service: &VirtualMachineService, endpoint: &ApiEndpoin
 fn find_cause(service: &VirtualMachineService) -> Option<String> {
     let status = service.status.as_ref()?;
     let cause = status.conditions.iter().find(|condition| condition.status == conditions::FALSE)?;
-    cause.message.is_some().then(|| quote(&named(service), cause))
+    cause.message.is_some().then(|| quote(&describe_object(service), cause))
 }
 
 /// Returns the condition's reason and message, prefixed with the object name.

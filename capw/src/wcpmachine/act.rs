@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::capw::WCPMachine;
 use api::names::finalizer;
 use api::vmop::VirtualMachine;
-use kit::events::named;
+use kit::events::describe_object;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -43,7 +43,7 @@ pub async fn carry_out(
             let vm = apply_objects(*make, facts, ctx).await?;
             if let Some(replaced) = replaced.filter(|replaced| !replaced.is_empty()) {
                 let what = replaced.join(", ");
-                let vm = named(&*vm);
+                let vm = describe_object(&*vm);
                 ctx.events.warning(
                     &**wcp_machine,
                     "VirtualMachineRepaired",
@@ -54,7 +54,7 @@ pub async fn carry_out(
                 ctx.events.normal(
                     &**wcp_machine,
                     "VirtualMachineCreated",
-                    format!("{} was created", named(&*vm)),
+                    format!("{} was created", describe_object(&*vm)),
                 );
             }
             Ok(Done::Asked(vm))

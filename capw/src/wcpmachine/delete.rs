@@ -4,14 +4,14 @@
 
 use api::capw::WCPMachine;
 use api::names::finalizer;
-use kit::events::named;
+use kit::events::describe_object;
 use kube::ResourceExt;
 
 use super::context::Context;
 use super::gather::Facts;
 use super::identity::whose;
 use crate::error::{Error, Waiting};
-use crate::upstream::{Claim, is_controlled};
+use crate::upstream::{NameAvailability, is_controlled};
 
 /// Carries out the next deletion step. Returns an error while the VirtualMachine still exists.
 pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -> Result<(), Error> {
@@ -20,10 +20,10 @@ pub async fn carry_out(wcp_machine: &WCPMachine, facts: &Facts, ctx: &Context) -
     }
     // Another owner's VirtualMachine is kept.
     if let Some(vm) = facts.vm.as_deref()
-        && whose(wcp_machine, Some(vm)) == Claim::Free
+        && whose(wcp_machine, Some(vm)) == NameAvailability::Free
     {
         ctx.api.delete(vm).await.map_err(Error::api(vm, "deleting"))?;
-        return Err(Waiting::VirtualMachineGone(named(vm)).into());
+        return Err(Waiting::VirtualMachineGone(describe_object(vm)).into());
     }
     // Delete only objects that this WCPMachine controls, and only with the UID that was read.
     for secret in facts.cloud_init.iter().filter(|secret| is_controlled(wcp_machine, *secret)) {
@@ -42,7 +42,7 @@ mod tests {
 
     use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::apply::controlled_by;
+    use kit::apply::build_controller_reference;
     use kube::api::ObjectMeta;
 
     use crate::fixtures::{facts, no_caches, recording_client, wcp_machine};
@@ -54,7 +54,7 @@ mod tests {
             name: Some(name.into()),
             namespace: Some("ben-test".into()),
             uid: Some(format!("uid-of-{name}")),
-            owner_references: owner.map(|owner| vec![controlled_by(owner)]),
+            owner_references: owner.map(|owner| vec![build_controller_reference(owner)]),
             ..ObjectMeta::default()
         }
     }

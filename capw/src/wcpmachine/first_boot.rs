@@ -4,7 +4,7 @@
 use api::capi::Machine;
 use api::conditions::{self, TRUE, vmop, wcp_machine as reasons};
 use api::vmop::VirtualMachine;
-use kit::events::named;
+use kit::events::describe_object;
 use kube::ResourceExt;
 
 use crate::upstream::has_node;
@@ -74,7 +74,7 @@ pub fn first_boot(vm: &VirtualMachine, machine: Option<&Machine>) -> Option<Firs
     let seen = vm.status.as_ref()?;
     let boot = conditions::find(&seen.conditions, vmop::GUEST_BOOTSTRAP)?;
     let text = boot.message.as_deref().filter(|text| !text.is_empty());
-    let (name, own) = (named(vm), boot.reason.as_deref());
+    let (name, own) = (describe_object(vm), boot.reason.as_deref());
     // The guest controls its report, so only known reasons are used.
     let (reason, message) = match (boot.status.as_ref(), own) {
         (TRUE, _) => return unreached(vm),
@@ -104,7 +104,7 @@ fn unreached(vm: &VirtualMachine) -> Option<FirstBoot> {
     let why = ready.message.as_deref().filter(|_| failed)?;
     let message = format!(
         "{}: The first boot is complete. {why}. Check that the management cluster can reach this address: its VLAN, routes and firewalls",
-        named(vm)
+        describe_object(vm)
     );
     Some(FirstBoot { reason: reasons::NODE_NOT_REACHED, message })
 }

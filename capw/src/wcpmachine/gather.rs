@@ -17,7 +17,7 @@ use super::identity::{claim_name, is_claimed, whose};
 use super::vm_name::vm_name;
 use crate::error::Error;
 use crate::network::NetworkProvider;
-use crate::upstream::{self, Claim, beside, is_controlled};
+use crate::upstream::{self, NameAvailability, beside, is_controlled};
 use crate::virtual_router::virtual_router;
 
 /// The facts that [`facts`] read for one reconcile.
@@ -137,7 +137,7 @@ fn wants_bootstrap(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
 /// Returns true if the WCPMachine is being deleted, isn't paused, and its VirtualMachine is gone or belongs to another owner.
 /// Its Secret and claims are deleted next.
 fn is_last_step(wcp_machine: &WCPMachine, facts: &Facts) -> bool {
-    let gone = whose(wcp_machine, facts.vm.as_deref()) != Claim::Free || facts.vm.is_none();
+    let gone = whose(wcp_machine, facts.vm.as_deref()) != NameAvailability::Free || facts.vm.is_none();
     !facts.paused && wcp_machine.meta().deletion_timestamp.is_some() && gone
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use api::capw::VirtualMachineNaming;
     use api::vmop::VirtualMachineSpec;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kit::apply::controlled_by;
+    use kit::apply::build_controller_reference;
     use kit::watch::Cache;
 
     use crate::caches::Caches;
@@ -197,7 +197,7 @@ mod tests {
     /// deleted, and `there` whether the VirtualMachine exists on the API server.
     async fn is_found(deleted: bool, there: bool) -> bool {
         let mut vm = VirtualMachine::new("test-cluster-control-plane-jwsx7", VirtualMachineSpec::default());
-        vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);
+        vm.metadata.owner_references = Some(vec![build_controller_reference(&wcp_machine())]);
         let ctx = Context::detached(no_caches(), client(there.then(|| serde_json::to_value(vm).unwrap())));
         let mut wcp_machine = wcp_machine();
         wcp_machine.metadata.deletion_timestamp = deleted.then_some(Time(jiff::Timestamp::UNIX_EPOCH));

@@ -8,17 +8,17 @@ use api::vmop::VirtualMachine;
 use uuid::Uuid;
 
 use crate::error::InvalidInput;
-use crate::upstream::{Claim, claim};
+use crate::upstream::{NameAvailability, claim};
 
 /// A node's identity in vCenter and in Cluster API.
-pub struct Identity {
+pub struct NodeIdentity {
     /// The UUID as vCenter writes it: lowercase, with hyphens.
     pub uuid: String,
     /// The providerID as in the WCPMachine spec. Cluster API compares it with the Node's providerID, character by character.
     pub provider_id: String,
 }
 
-impl Identity {
+impl NodeIdentity {
     /// Returns the identity that has this UUID.
     pub fn of(uuid: Uuid) -> Self {
         let uuid = uuid.hyphenated().to_string();
@@ -27,18 +27,18 @@ impl Identity {
 }
 
 /// Returns the identity in the spec, or `None` if it isn't set yet. Fails if the providerID doesn't contain a UUID.
-pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<Identity>, InvalidInput> {
+pub fn identity(wcp_machine: &WCPMachine) -> Result<Option<NodeIdentity>, InvalidInput> {
     let Some(own) = &wcp_machine.spec.provider_id else { return Ok(None) };
     let uuid = names::uuid_of(own).and_then(|uuid| Uuid::try_parse(uuid).ok());
     let uuid = uuid.ok_or_else(|| InvalidInput::ProviderId(own.clone()))?;
-    Ok(Some(Identity { provider_id: own.clone(), ..Identity::of(uuid) }))
+    Ok(Some(NodeIdentity { provider_id: own.clone(), ..NodeIdentity::of(uuid) }))
 }
 
 /// Returns whether the VirtualMachine with the machine's name belongs to this WCPMachine.
 ///
 /// A VirtualMachine without a controller belongs to it if both UUIDs match the WCPMachine's identity. Other changes don't
 /// matter: admission allows only privileged users to set these fields and spec.providerID.
-pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> Claim {
+pub fn whose(wcp_machine: &WCPMachine, vm: Option<&VirtualMachine>) -> NameAvailability {
     claim(wcp_machine, vm, |vm| {
         let own = identity(wcp_machine).ok().flatten();
         own.is_some_and(|own| {

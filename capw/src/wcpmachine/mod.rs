@@ -19,10 +19,10 @@ use api::capi::{Cluster, Machine};
 use api::capw::{WCPMachine, WCPMachineStatus};
 use api::names::label;
 use kit::apply::Api;
-use kit::controller::steers;
+use kit::controller::triggers_reconcile;
 use kit::events::Events;
 use kit::index::{Index, key};
-use kit::reconcile::{Deletion, Seen};
+use kit::reconcile::{DeletionProgress, Seen};
 use kit::watch::Change;
 use kit::{Controller, Reconcile, Runtime};
 use kube::runtime::reflector::ObjectRef;
@@ -103,8 +103,12 @@ impl Reconcile for Context {
         act::carry_out(wcp_machine, plan, facts, self).await
     }
 
-    async fn delete(&self, wcp_machine: &Arc<WCPMachine>, facts: &Facts) -> Result<Deletion<Done>, Error> {
-        delete::carry_out(wcp_machine, facts, self).await.map(|()| Deletion::Gone)
+    async fn delete(
+        &self,
+        wcp_machine: &Arc<WCPMachine>,
+        facts: &Facts,
+    ) -> Result<DeletionProgress<Done>, Error> {
+        delete::carry_out(wcp_machine, facts, self).await.map(|()| DeletionProgress::Gone)
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<WCPMachineStatus> {
@@ -134,7 +138,8 @@ fn of_machine(change: &Change<Machine>) -> Vec<ObjectRef<WCPMachine>> {
     let Some(machine) = &change.new else { return Vec::new() };
     let reference = &machine.spec.infrastructure_ref;
     let old = change.old.as_deref();
-    let counts = steers(old, &**machine) || old.map(upstream::has_node) != Some(upstream::has_node(machine));
+    let counts = triggers_reconcile(old, &**machine)
+        || old.map(upstream::has_node) != Some(upstream::has_node(machine));
     if reference.kind != WCPMachine::kind(&()) || !counts {
         return Vec::new();
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::identity::whose;
 use crate::error::Error;
-use crate::upstream::Claim;
+use crate::upstream::NameAvailability;
 
 /// The annotation value that capw sets. A VirtualMachine that was paused with another value isn't resumed.
 const OURS: &str = "capw";
@@ -30,7 +30,9 @@ pub async fn carry_down(
     paused: bool,
     ctx: &Context,
 ) -> Result<(), Error> {
-    let Some(vm) = vm.filter(|vm| whose(wcp_machine, Some(vm)) == Claim::Free) else { return Ok(()) };
+    let Some(vm) = vm.filter(|vm| whose(wcp_machine, Some(vm)) == NameAvailability::Free) else {
+        return Ok(());
+    };
     let Some(value) = change(vm, paused) else { return Ok(()) };
     let patch = json!({ "metadata": { "annotations": { annotation::PAUSED: value } } });
     ctx.api.patch(vm, patch).await.map_err(Error::api(vm, "pausing or resuming"))?;

@@ -11,26 +11,26 @@ use api::vmop::{
     VirtualMachineNetworkInterface, VirtualMachineSpec, VirtualMachineVolume,
 };
 use bounds::Budget;
-use cloudinit::Metadata;
+use cloudinit::NodeMetadata;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, Secret, VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use kit::controller::controller_of;
-use kit::events::named;
+use kit::events::describe_object;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::gather::{BootstrapSource, Facts, is_made};
-use super::identity::{Identity, claim_name, identity, is_claimed, move_block, whose};
+use super::identity::{NodeIdentity, claim_name, identity, is_claimed, move_block, whose};
 use super::repair;
 use super::vm_name::{NAME_ADVICE, name_taken, vm_name};
 use crate::error::{InvalidInput, Waiting};
 use crate::network::NetworkProvider;
-use crate::upstream::{Claim, child, claim, infrastructure_provisioned, is_control_plane};
+use crate::upstream::{NameAvailability, child, claim, infrastructure_provisioned, is_control_plane};
 
 /// The `powerOffMode` that shuts the guest down, and powers the VM off if the shutdown fails.
 const TRY_SOFT: &str = "trySoft";
@@ -76,7 +76,7 @@ pub fn plan(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Plan, InvalidInpu
     let Some(cluster) = facts.cluster.as_deref() else {
         return wait(Waiting::Cluster(machine.spec.cluster_name.clone()));
     };
-    let identity = identity(wcp_machine)?.unwrap_or_else(|| Identity::of(facts.drawn));
+    let identity = identity(wcp_machine)?.unwrap_or_else(|| NodeIdentity::of(facts.drawn));
     let persisted = wcp_machine.spec.provider_id.is_some()
         && wcp_machine.finalizers().iter().any(|there| there == finalizer::WCP_MACHINE);
     let then = then(wcp_machine, machine, cluster, facts, &identity)?;
@@ -89,17 +89,17 @@ fn then(
     machine: &Machine,
     cluster: &Cluster,
     facts: &Facts,
-    identity: &Identity,
+    identity: &NodeIdentity,
 ) -> Result<Then, InvalidInput> {
     let vm = facts.vm.as_deref();
     let name = vm_name(wcp_machine, &machine.name_any())?;
     match (whose(wcp_machine, vm), vm) {
-        (Claim::Taken, Some(vm)) => return Err(name_taken(wcp_machine, &machine.name_any(), vm)),
-        (Claim::Former, Some(vm)) => {
-            return Ok(Then::Wait(Waiting::Former { object: named(vm), owner: "WCPMachine" }));
+        (NameAvailability::Taken, Some(vm)) => return Err(name_taken(wcp_machine, &machine.name_any(), vm)),
+        (NameAvailability::Former, Some(vm)) => {
+            return Ok(Then::Wait(Waiting::Former { object: describe_object(vm), owner: "WCPMachine" }));
         }
         (_, Some(vm)) if vm.meta().deletion_timestamp.is_some() => {
-            let gone = Waiting::VirtualMachineGone(named(vm));
+            let gone = Waiting::VirtualMachineGone(describe_object(vm));
             return Ok(if existed(wcp_machine, machine) { Then::Lost } else { Then::Wait(gone) });
         }
         (_, None) if existed(wcp_machine, machine) => return Ok(Then::Lost),
@@ -190,11 +190,11 @@ fn former_child(wcp_machine: &WCPMachine, facts: &Facts) -> Result<Option<Waitin
     where
         C: Resource<DynamicType = ()>,
     {
-        let object = named(child);
+        let object = describe_object(child);
         match claim(wcp_machine, Some(child), |_| false) {
-            Claim::Free => Ok(None),
-            Claim::Former => Ok(Some(Waiting::Former { object, owner: "WCPMachine" })),
-            Claim::Taken => Err(InvalidInput::NameTaken { object, advice: NAME_ADVICE }),
+            NameAvailability::Free => Ok(None),
+            NameAvailability::Former => Ok(Some(Waiting::Former { object, owner: "WCPMachine" })),
+            NameAvailability::Taken => Err(InvalidInput::NameTaken { object, advice: NAME_ADVICE }),
         }
     }
     let mut former = None;
@@ -220,7 +220,7 @@ fn cloud_init(
     machine: &Machine,
     facts: &Facts,
     name: &str,
-    identity: &Identity,
+    identity: &NodeIdentity,
     bootstrap: &Secret,
 ) -> Result<Secret, InvalidInput> {
     let invalid = |what: String| InvalidInput::Bootstrap { secret: bootstrap.name_any(), what };
@@ -231,7 +231,7 @@ fn cloud_init(
     }
     let userdata = value("value").filter(|value| !value.is_empty());
     let userdata = userdata.ok_or_else(|| invalid("key value is missing or empty".into()))?;
-    let mut metadata = Metadata::of_node(name, &identity.provider_id);
+    let mut metadata = NodeMetadata::of_node(name, &identity.provider_id);
     let cluster = facts.cluster.as_deref();
     if let Some(endpoint) = cluster.and_then(|cluster| cluster.spec.control_plane_endpoint.as_ref())
         && let Some(host) = endpoint.host.as_deref().filter(|host| !host.is_empty())
@@ -310,7 +310,7 @@ fn virtual_machine(
         (names::worker_group(&cluster_name), names::TAG_WORKER)
     };
     vm.metadata.namespace = wcp_machine.namespace();
-    vm.metadata.owner_references = Some(vec![controlled_by(wcp_machine)]);
+    vm.metadata.owner_references = Some(vec![build_controller_reference(wcp_machine)]);
     vm.metadata.labels = Some(labels(wcp_machine, machine, &cluster_name));
     vm.metadata.annotations = Some(BTreeMap::from([
         (annotation::CLUSTER_MODULE_GROUP.to_owned(), group),

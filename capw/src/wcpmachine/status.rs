@@ -8,8 +8,8 @@ use api::conditions::{self, cause, contract, vcenter, vmop, wcp_machine as reaso
 use api::names::label;
 use api::vmop::{POWERED_ON, VirtualMachine, VirtualMachineStatus, vm_phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kit::events::{Events, named};
-use kit::reconcile::Outcome;
+use kit::events::{Events, describe_object};
+use kit::reconcile::ReconcileOutcome;
 use kit::status::condition;
 use kube::{Resource, ResourceExt};
 
@@ -19,7 +19,7 @@ use super::gather::Facts;
 use super::identity::whose;
 use super::plan::failure_domain;
 use crate::error::Error;
-use crate::upstream::{self, Claim, paused_condition};
+use crate::upstream::{self, NameAvailability, paused_condition};
 
 /// The state of the machine as one word, with a reason and a message.
 struct Verdict {
@@ -46,12 +46,16 @@ impl Verdict {
 }
 
 /// Computes the status from the facts and the outcome.
-pub fn status(wcp_machine: &WCPMachine, facts: &Facts, outcome: &Outcome<Done, Error>) -> WCPMachineStatus {
+pub fn status(
+    wcp_machine: &WCPMachine,
+    facts: &Facts,
+    outcome: &ReconcileOutcome<Done, Error>,
+) -> WCPMachineStatus {
     let old = wcp_machine.status.clone().unwrap_or_default();
     let vm = match outcome {
-        Outcome::Done(Done::Asked(vm)) => Some(&**vm),
+        ReconcileOutcome::Done(Done::Asked(vm)) => Some(&**vm),
         // Another owner's VirtualMachine doesn't describe this machine.
-        _ => facts.vm.as_deref().filter(|vm| whose(wcp_machine, Some(vm)) == Claim::Free),
+        _ => facts.vm.as_deref().filter(|vm| whose(wcp_machine, Some(vm)) == NameAvailability::Free),
     };
     let seen = vm.and_then(|vm| vm.status.as_ref());
     let boot = vm.and_then(|vm| first_boot(vm, facts.machine.as_deref()));
@@ -121,29 +125,29 @@ fn conditions(
 fn verdict(
     wcp_machine: &WCPMachine,
     vm: Option<&VirtualMachine>,
-    outcome: &Outcome<Done, Error>,
+    outcome: &ReconcileOutcome<Done, Error>,
     old: &WCPMachineStatus,
 ) -> Verdict {
-    if wcp_machine.meta().deletion_timestamp.is_some() && !matches!(outcome, Outcome::Paused) {
+    if wcp_machine.meta().deletion_timestamp.is_some() && !matches!(outcome, ReconcileOutcome::Paused) {
         return deleting(vm, outcome.error());
     }
     let pending = if vm.is_some() { vm_status::CREATED } else { vm_status::PENDING };
     match outcome {
-        Outcome::Done(Done::Asked(vm)) => of_vm(wcp_machine, vm),
-        Outcome::Done(Done::Lost) => {
+        ReconcileOutcome::Done(Done::Asked(vm)) => of_vm(wcp_machine, vm),
+        ReconcileOutcome::Done(Done::Lost) => {
             Verdict::not_yet(vm_status::NOT_FOUND, reasons::VM_LOST, lost(wcp_machine))
         }
-        Outcome::Failed(Error::Invalid(invalid)) => {
+        ReconcileOutcome::Failed(Error::Invalid(invalid)) => {
             Verdict::not_yet(vm_status::ERROR, invalid.reason(), invalid.to_string())
         }
-        Outcome::Failed(Error::Waiting(waiting)) => {
+        ReconcileOutcome::Failed(Error::Waiting(waiting)) => {
             Verdict::not_yet(pending, waiting.reason(), waiting.to_string())
         }
-        Outcome::Failed(error @ Error::Api { .. }) => {
+        ReconcileOutcome::Failed(error @ Error::Api { .. }) => {
             Verdict::not_yet(vm_status::ERROR, reasons::VM_CREATION_FAILED, error.to_string())
         }
         // Nothing was done, so the state is unchanged.
-        Outcome::Paused | Outcome::Failed(Error::Behind(_)) => as_it_was(old),
+        ReconcileOutcome::Paused | ReconcileOutcome::Failed(Error::Behind(_)) => as_it_was(old),
     }
 }
 
@@ -156,7 +160,7 @@ fn deleting(vm: Option<&VirtualMachine>, error: Option<&Error>) -> Verdict {
         [vmop::DELETION_FAILED, vmop::DELETION_HELD].map(Some).contains(&ready.reason.as_deref())
     });
     if let (Some(cause), Some(vm)) = (halted, vm) {
-        return blocked_by(vm_status::DELETING, cause, &named(vm));
+        return blocked_by(vm_status::DELETING, cause, &describe_object(vm));
     }
     let message = error.map(ToString::to_string).unwrap_or_default();
     Verdict::not_yet(vm_status::DELETING, contract::DELETING, message)
@@ -187,7 +191,7 @@ fn lost(wcp_machine: &WCPMachine) -> String {
     let uuid = wcp_machine.spec.provider_id.as_deref().unwrap_or_default();
     format!(
         "the VirtualMachine of {} ({uuid}) no longer exists and will not be recreated. {}",
-        named(wcp_machine),
+        describe_object(wcp_machine),
         replacement(wcp_machine)
     )
 }
@@ -211,7 +215,7 @@ fn replacement(wcp_machine: &WCPMachine) -> String {
 
 /// Returns the verdict for an existing VirtualMachine: ready, the first cause that blocks it, or the next missing step.
 fn of_vm(wcp_machine: &WCPMachine, vm: &VirtualMachine) -> Verdict {
-    let name = named(vm);
+    let name = describe_object(vm);
     let default = VirtualMachineStatus::default();
     let seen = vm.status.as_ref().unwrap_or(&default);
     let on = seen.power_state.as_deref() == Some(POWERED_ON);

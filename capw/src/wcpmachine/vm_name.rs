@@ -6,9 +6,9 @@
 use api::capw::WCPMachine;
 use api::vmop::VirtualMachine;
 use bounds::Budget;
-use gotemplate::{Failure, Functions, Template, exactly};
+use gotemplate::{FunctionError, Functions, Template, exactly};
 use kit::controller::controller_of;
-use kit::events::named;
+use kit::events::describe_object;
 use serde_json::{Value, json};
 
 use crate::error::InvalidInput;
@@ -54,7 +54,7 @@ fn check_name(name: String) -> Result<String, String> {
 
 /// Returns the error for a VirtualMachine name that belongs to another owner: another Machine's WCPMachine, or a user.
 pub fn name_taken(wcp_machine: &WCPMachine, machine: &str, vm: &VirtualMachine) -> InvalidInput {
-    let object = named(vm);
+    let object = describe_object(vm);
     match controller_of::<WCPMachine, _>(vm) {
         Some(other) if wcp_machine.spec.naming.is_some() => {
             InvalidInput::VmNameTwice { object, other: other.name, machine: machine.to_owned() }
@@ -67,7 +67,7 @@ pub fn name_taken(wcp_machine: &WCPMachine, machine: &str, vm: &VirtualMachine) 
 struct Naming;
 
 impl Functions for Naming {
-    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, Failure>> {
+    fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Result<Value, FunctionError>> {
         let function = match name {
             "trimSuffix" => trim_suffix,
             "trunc" => truncate,

@@ -118,7 +118,7 @@ impl WebhookCertificates {
 
 /// Flags of `manifests`.
 #[derive(Clone, Debug, Args)]
-pub struct Manifests {
+pub struct ManifestsFlags {
     /// The component to print, with all kinds of Layercake. Can be repeated. Default: all components.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(COMPONENTS.iter().map(|one| one.name)))]
     pub component: Vec<String>,

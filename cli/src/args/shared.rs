@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use components::render::Networks;
+use components::render::NodeNetworkProvider;
 use jiff::SignedDuration;
 
 /// The providers of networks.
@@ -35,11 +35,11 @@ impl SiteNetworkProvider {
     }
 
     /// Returns the matching option for an installation.
-    pub fn networks(self) -> Networks {
+    pub fn networks(self) -> NodeNetworkProvider {
         match self {
-            Self::PortGroups => Networks::PortGroups,
-            Self::NetOperator => Networks::NetOperator,
-            Self::Nsx => Networks::Nsx,
+            Self::PortGroups => NodeNetworkProvider::PortGroups,
+            Self::NetOperator => NodeNetworkProvider::NetOperator,
+            Self::Nsx => NodeNetworkProvider::Nsx,
         }
     }
 }

@@ -10,7 +10,7 @@ const TEXT: &str = include_str!("allowlist.yaml");
 /// The scope in which a kind's objects are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum ReadScope {
     Cluster,
     /// The namespaces to collect from.
     Namespaces,
@@ -30,7 +30,7 @@ pub struct KindRule {
     pub plural: String,
     /// The scope in which the kind's objects are read.
     #[serde(rename = "in")]
-    pub place: Place,
+    pub place: ReadScope,
     /// The object names to read; empty for all.
     #[serde(default)]
     pub names: Vec<String>,

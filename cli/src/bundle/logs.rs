@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use kube::{Api, ResourceExt as _};
 
-use super::parts::Parts;
+use super::parts::BundleContext;
 use super::source::{CONTROLLER_NAMESPACES, Pages, Unread, answer};
 
 /// The maximum log size in bytes. Only the end is kept.
@@ -32,7 +32,7 @@ const PROCESSES: [&str; 11] = [
     "vmop",
 ];
 
-impl<W: Write> Parts<'_, W> {
+impl<W: Write> BundleContext<'_, W> {
     /// Writes all container logs in the program namespaces, including the previous run if a container restarted.
     pub async fn write_pod_logs(&mut self) -> Result<()> {
         for namespace in CONTROLLER_NAMESPACES {

@@ -35,24 +35,24 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::process::Command;
 
-use crate::args::Bundle;
+use crate::args::BundleFlags;
 use crate::terminal::exit::{ExitStatus, status_of};
 use crate::terminal::interrupts::until_interrupted;
 use crate::terminal::output::say;
 use archive::{Archive, recipient};
 use contents::{Contents, total};
 use destination::Destination;
-use parts::Parts;
+use parts::BundleContext;
 use scrub::{Scrubbed, Scrubber};
 use secrets::SecretsRead;
-use source::{Scope, Source, answer};
+use source::{NamespaceScope, ObjectSource, answer};
 
 /// Writes a bundle, then prints its path and the missing parts to stderr. An interrupted run doesn't leave a file behind.
-pub async fn run(args: Bundle) -> ExitStatus {
+pub async fn run(args: BundleFlags) -> ExitStatus {
     until_interrupted(make(args).map(status_of), || {}).await
 }
 
-async fn make(args: Bundle) -> Result<()> {
+async fn make(args: BundleFlags) -> Result<()> {
     let recipients = args.recipients.iter().map(|text| recipient(text)).collect::<Result<Vec<_>>>()?;
     let now = Timestamp::now();
     let destination =
@@ -104,15 +104,16 @@ async fn collect<W: Write>(
     let version = answer(client.apiserver_version())
         .await
         .context("cannot reach the API server: check --kubeconfig and --context")?;
-    let source = Source { scope: scope(&client, namespaces, &mut contents).await?, client };
+    let source = ObjectSource { scope: scope(&client, namespaces, &mut contents).await?, client };
     contents.made.push(format!("Made by layercake {} at {now}", env!("CARGO_PKG_VERSION")));
     contents.made.push(format!("API server: Kubernetes {}", version.git_version));
     contents.made.push(match &source.scope {
-        Scope::All => "Namespaces: all".to_owned(),
-        Scope::Only(names) => format!("Namespaces: {}, and those of the programs", names.join(", ")),
+        NamespaceScope::All => "Namespaces: all".to_owned(),
+        NamespaceScope::Only(names) => format!("Namespaces: {}, and those of the programs", names.join(", ")),
     });
     let scrubber = write_secrets(&source, archive, &mut contents).await?;
-    let mut parts = Parts { source: &source, scrubber: &scrubber, archive, contents: &mut contents, since };
+    let mut parts =
+        BundleContext { source: &source, scrubber: &scrubber, archive, contents: &mut contents, since };
     let clusters = parts.write_objects(&allowlist::rules()?).await?;
     parts.write_trees(clusters).await?;
     parts.write_pod_logs().await?;
@@ -127,7 +128,7 @@ async fn collect<W: Write>(
 
 /// Reads the Secrets, writes a table per namespace, and returns a scrubber that searches for their values.
 async fn write_secrets<W: Write>(
-    source: &Source,
+    source: &ObjectSource,
     archive: &mut Archive<W>,
     contents: &mut Contents,
 ) -> Result<Scrubber> {
@@ -148,14 +149,14 @@ async fn write_secrets<W: Write>(
 
 /// Returns the named namespaces, or all if none are named. If the user can't list namespaces, falls back to the
 /// context's namespace. Fails if a named namespace doesn't exist.
-async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> Result<Scope> {
+async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> Result<NamespaceScope> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     if named.is_empty() {
         let listed = answer(namespaces.list_metadata(&ListParams::default().limit(1))).await;
-        let Err(error) = listed else { return Ok(Scope::All) };
+        let Err(error) = listed else { return Ok(NamespaceScope::All) };
         let own = client.default_namespace().to_owned();
         contents.miss(&format!("namespaces other than {own} (add them with -n)"), None, &error);
-        return Ok(Scope::Only(vec![own]));
+        return Ok(NamespaceScope::Only(vec![own]));
     }
     for name in &named {
         // If the user can't get the namespace, reading its objects reports that later.
@@ -163,12 +164,12 @@ async fn scope(client: &Client, named: Vec<String>, contents: &mut Contents) -> 
             bail!("namespace {name} does not exist: list them with `kubectl get namespaces`");
         }
     }
-    Ok(Scope::Only(named))
+    Ok(NamespaceScope::Only(named))
 }
 
 /// Returns the `layercake doctor` command. It runs as a separate process, so that only its report is missing from the
 /// bundle if it hangs.
-fn doctor(args: &Bundle) -> Result<Command> {
+fn doctor(args: &BundleFlags) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
     command.arg("doctor").stdin(Stdio::null()).kill_on_drop(true);
     for (flag, value) in [

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::allowlist::KindRule;
-use super::parts::{Cluster, Parts};
+use super::parts::{BundleContext, ClusterName};
 use super::select::select;
 use super::source::set_types;
 
@@ -21,9 +21,9 @@ const MAX_EVENTS: usize = 20_000;
 /// The events by namespace. Each row contains the last time the event happened, and the event's text.
 type Events = BTreeMap<String, Vec<[String; 2]>>;
 
-impl<W: Write> Parts<'_, W> {
+impl<W: Write> BundleContext<'_, W> {
     /// Writes the listed fields from all objects, and returns the clusters among them.
-    pub async fn write_objects(&mut self, rules: &[KindRule]) -> Result<Vec<Cluster>> {
+    pub async fn write_objects(&mut self, rules: &[KindRule]) -> Result<Vec<ClusterName>> {
         let mut clusters = Vec::new();
         for rule in rules {
             let mut events = Events::new();
@@ -56,7 +56,7 @@ impl<W: Write> Parts<'_, W> {
         rule: &KindRule,
         mut object: Value,
         events: &mut Events,
-    ) -> Result<Option<Cluster>> {
+    ) -> Result<Option<ClusterName>> {
         let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (of("namespace"), of("name"));
         if !rule.is_about(&name) {
@@ -76,7 +76,7 @@ impl<W: Write> Parts<'_, W> {
         // Some kinds allow a colon in object names.
         let path = format!("{folder}/{}/{}.yaml", rule.resource(), name.replace(['/', ':'], "_"));
         self.archive.add(&path, self.scrubber.object(taken)?)?;
-        Ok(Some(Cluster { namespace, name }))
+        Ok(Some(ClusterName { namespace, name }))
     }
 
     fn write_events(&mut self, events: Events) -> Result<()> {

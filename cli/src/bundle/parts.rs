@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::archive::Archive;
 use super::contents::Contents;
 use super::scrub::Scrubber;
-use super::source::Source;
+use super::source::ObjectSource;
 use crate::describe;
 
 /// The timeout for `layercake doctor`.
@@ -18,14 +18,14 @@ const DOCTOR: Duration = Duration::from_mins(1);
 /// The timeout for reading one cluster's tree.
 const TREE: Duration = Duration::from_secs(30);
 
-pub struct Cluster {
+pub struct ClusterName {
     pub namespace: String,
     pub name: String,
 }
 
 /// The sources and destinations that all parts share.
-pub struct Parts<'a, W: Write> {
-    pub source: &'a Source,
+pub struct BundleContext<'a, W: Write> {
+    pub source: &'a ObjectSource,
     pub scrubber: &'a Scrubber,
     pub archive: &'a mut Archive<W>,
     pub contents: &'a mut Contents,
@@ -33,10 +33,10 @@ pub struct Parts<'a, W: Write> {
     pub since: Option<Duration>,
 }
 
-impl<W: Write> Parts<'_, W> {
+impl<W: Write> BundleContext<'_, W> {
     /// Writes the `layercake describe` output for each cluster.
-    pub async fn write_trees(&mut self, clusters: Vec<Cluster>) -> Result<()> {
-        for Cluster { namespace, name } in clusters {
+    pub async fn write_trees(&mut self, clusters: Vec<ClusterName>) -> Result<()> {
+        for ClusterName { namespace, name } in clusters {
             let described = describe::describe(&self.source.client, &namespace, &name);
             let described = tokio::time::timeout(TREE, described).await.context("no answer in time");
             match described.and_then(|described| described) {

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt as _};
 
 use super::contents::Contents;
 use super::secret_values::SecretValues;
-use super::source::{Pages, Source, answer};
+use super::source::{ObjectSource, Pages, answer};
 use crate::kube::connection::api_in;
 
 /// The page size. It is small because each Secret can contain 1 MiB.
@@ -26,7 +26,7 @@ pub struct SecretsRead {
 }
 
 /// Reads the Secrets, and the ConfigMaps with VirtualMachine bootstrap data.
-pub async fn read(source: &Source, contents: &mut Contents) -> SecretsRead {
+pub async fn read(source: &ObjectSource, contents: &mut Contents) -> SecretsRead {
     let mut read = SecretsRead::default();
     for namespace in source.namespaces(true) {
         let api: Api<Secret> = api_in(&source.client, namespace.as_deref());
@@ -92,7 +92,7 @@ impl SecretsRead {
 }
 
 /// Returns the namespace and name of each ConfigMap that provides VirtualMachine bootstrap data.
-async fn bootstrap_config_maps(source: &Source, contents: &mut Contents) -> BTreeSet<(String, String)> {
+async fn bootstrap_config_maps(source: &ObjectSource, contents: &mut Contents) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     for namespace in source.namespaces(false) {
         let api: Api<VirtualMachine> = api_in(&source.client, namespace.as_deref());

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::allowlist::{KindRule, Place};
+use super::allowlist::{KindRule, ReadScope};
 use crate::kube::connection::dynamic_api_in;
 
 /// The program namespaces, including Cluster API and cert-manager.
@@ -29,24 +29,24 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// The namespaces to collect from.
 #[derive(Clone, Debug)]
-pub enum Scope {
+pub enum NamespaceScope {
     All,
     Only(Vec<String>),
 }
 
 /// The API server and the namespaces to read.
-pub struct Source {
+pub struct ObjectSource {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: NamespaceScope,
 }
 
-impl Source {
+impl ObjectSource {
     /// Returns the namespaces to read, or `[None]` for all namespaces. Includes [`CONTROLLER_NAMESPACES`] if `programs`
     /// is set.
     pub fn namespaces(&self, programs: bool) -> Vec<Option<String>> {
         match &self.scope {
-            Scope::All => vec![None],
-            Scope::Only(named) => {
+            NamespaceScope::All => vec![None],
+            NamespaceScope::Only(named) => {
                 let programs =
                     CONTROLLER_NAMESPACES.iter().filter(|_| programs).map(|name| (*name).to_owned());
                 let mut all: Vec<_> = named.iter().cloned().chain(programs).map(Some).collect();
@@ -58,21 +58,23 @@ impl Source {
     }
 
     /// Returns the lists to read for a kind.
-    pub fn lists(&self, rule: &KindRule) -> Vec<Objects> {
+    pub fn lists(&self, rule: &KindRule) -> Vec<KindObjects> {
         let kind = (&*rule.group, &*rule.version, &*rule.kind, &*rule.plural);
         let within = |namespace: Option<String>| {
             let api = dynamic_api_in(&self.client, kind, namespace.as_deref());
-            Objects { api, names: rule.names.clone(), pages: Pages::default(), namespace }
+            KindObjects { api, names: rule.names.clone(), pages: Pages::default(), namespace }
         };
         match (rule.place, &self.scope) {
             // Users who can't list namespaces may still be allowed to get the named namespaces.
-            (Place::Cluster, Scope::Only(named)) if rule.kind == "Namespace" => {
-                vec![Objects { names: named.clone(), ..within(None) }]
+            (ReadScope::Cluster, NamespaceScope::Only(named)) if rule.kind == "Namespace" => {
+                vec![KindObjects { names: named.clone(), ..within(None) }]
             }
-            (Place::Cluster, _) => vec![within(None)],
+            (ReadScope::Cluster, _) => vec![within(None)],
             // Always include program events, because they can explain problems in any cluster.
-            (Place::Namespaces, _) => self.namespaces(rule.kind == "Event").into_iter().map(within).collect(),
-            (Place::Controllers, _) => {
+            (ReadScope::Namespaces, _) => {
+                self.namespaces(rule.kind == "Event").into_iter().map(within).collect()
+            }
+            (ReadScope::Controllers, _) => {
                 CONTROLLER_NAMESPACES.iter().map(|name| within(Some((*name).to_owned()))).collect()
             }
         }
@@ -80,7 +82,7 @@ impl Source {
 }
 
 /// The objects of one kind, in one namespace or all.
-pub struct Objects {
+pub struct KindObjects {
     api: Api<DynamicObject>,
     names: Vec<String>,
     pages: Pages,
@@ -88,7 +90,7 @@ pub struct Objects {
     pub namespace: Option<String>,
 }
 
-impl Objects {
+impl KindObjects {
     /// Returns the next page, or `None` after the last one.
     pub async fn next(&mut self) -> Result<Option<Vec<Value>>, Unread> {
         let objects = if self.names.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::gcm::TanzuKubernetesCluster;
 use api::names::{annotation, release_name};
 use bounds::printable;
-use gcm::admission::{self, Installation};
+use gcm::admission::{self, InstallationFacts};
 use serde_json::{Map, Value, json};
 
 use super::variables::{SECRET, TRUST, VariableDestination, Variables, destination};
@@ -48,7 +48,7 @@ pub fn convert(
     variables: &Variables,
     args: &Convert,
 ) -> Result<(Value, Vec<VariableOutcome>), InvalidConfiguration> {
-    let mut source = Source {
+    let mut source = ConversionState {
         variables,
         unused: BTreeMap::new(),
         authorities: Vec::new(),
@@ -78,7 +78,7 @@ fn secret_fields(variables: &Variables) -> Vec<String> {
 }
 
 /// The variables, and the state of their conversion.
-pub(super) struct Source<'a> {
+pub(super) struct ConversionState<'a> {
     variables: &'a Variables,
     /// The reasons why variables with a field aren't used.
     pub(super) unused: BTreeMap<&'static str, String>,
@@ -88,7 +88,7 @@ pub(super) struct Source<'a> {
     faults: Vec<String>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ConversionState<'a> {
     /// Returns the value of a variable, unless it is empty.
     pub(super) fn value(&self, name: &str) -> Option<&'a str> {
         self.variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
@@ -339,7 +339,7 @@ impl<'a> Source<'a> {
             return vec!["the manifest is not a TanzuKubernetesCluster".to_owned()];
         };
         let bundles: BTreeSet<String> = self.cni.map(str::to_owned).into_iter().collect();
-        let installation = Installation { available: &[], bundles: &bundles, virtual_ip: None };
+        let installation = InstallationFacts { available: &[], bundles: &bundles, virtual_ip: None };
         let denials = admission::validate_with(&cluster, None, &installation);
         let of_release = |field: &str| {
             field.starts_with("spec.distribution") || field.ends_with("controlPlane.tkr.reference.name")

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::cluster::{Source, list};
+use super::cluster::{ConversionState, list};
 
 /// The proxy variables.
 const PROXY: [&str; 3] = ["TKG_HTTP_PROXY", "TKG_HTTPS_PROXY", "TKG_NO_PROXY"];
@@ -15,7 +15,7 @@ const AUTHORITIES: [(&str, &str); 5] = [
     ("ADDITIONAL_IMAGE_REGISTRY_3_CA_CERTIFICATE", "image-registry-3"),
 ];
 
-impl Source<'_> {
+impl ConversionState<'_> {
     /// Returns the settings that the file contains.
     pub(super) fn settings(&mut self) -> Map<String, Value> {
         let mut settings = Map::new();

@@ -222,7 +222,7 @@ fn judge(probed: &[(bool, String, IpAddr)], foreign: &[Assigned]) -> Diagnosis {
 #[cfg(test)]
 mod tests {
     use api::ipam::InClusterIpPoolStatusAddresses;
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -236,10 +236,10 @@ mod tests {
             let roomy = ("GlobalInClusterIPPool others".to_owned(), Some(&room));
             judge_room(&[roomy, ("GlobalInClusterIPPool control-planes".to_owned(), status)])
         };
-        assert_eq!(judged(Some(&room)).outcome, Outcome::Ok);
-        assert_eq!(judged(None).outcome, Outcome::Ok, "the provider has not read it yet");
+        assert_eq!(judged(Some(&room)).outcome, CheckOutcome::Ok);
+        assert_eq!(judged(None).outcome, CheckOutcome::Ok, "the provider has not read it yet");
         let found = judged(Some(&full));
-        assert_eq!(found.outcome, Outcome::Warning);
+        assert_eq!(found.outcome, CheckOutcome::Warning);
         assert_eq!(found.found, "GlobalInClusterIPPool control-planes has no free address, 3 are in use");
     }
 
@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn an_address_that_answers_is_named_with_its_pool() {
         let probed = |answers| vec![(answers, "control-planes".to_owned(), "10.0.0.2".parse().unwrap())];
-        assert_eq!(judge(&probed(false), &[]).outcome, Outcome::Ok);
+        assert_eq!(judge(&probed(false), &[]).outcome, CheckOutcome::Ok);
         let taken = judge(&probed(true), &[]);
-        assert_eq!(taken.outcome, Outcome::Warning);
+        assert_eq!(taken.outcome, CheckOutcome::Warning);
         assert!(taken.found.contains("10.0.0.2 of GlobalInClusterIPPool control-planes"), "{}", taken.found);
     }
     #[test]
@@ -282,7 +282,7 @@ mod tests {
             cluster: "two".to_owned(),
         };
         let foreign = judge(&[], &[assigned]);
-        assert_eq!(foreign.outcome, Outcome::Warning);
+        assert_eq!(foreign.outcome, CheckOutcome::Warning);
         let words = "answers with another cluster's certificate at 10.0.0.2 of Cluster dev/two";
         assert!(foreign.found.contains(words), "{}", foreign.found);
     }

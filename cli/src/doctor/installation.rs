@@ -11,7 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kit::diagnosis::{Check, Diagnosis, Outcome};
+use kit::diagnosis::{Check, CheckOutcome, Diagnosis};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
@@ -99,7 +99,7 @@ pub async fn check(client: &Client) -> Vec<Diagnosis> {
             found.push(judge_crds(&installed, &api::crds::all(), &crds.items));
             let cluster_api = judge_cluster_api(&installed, &crds.items);
             found.push(match cluster_api.outcome {
-                Outcome::Ok => memory::check(client, CLUSTER_API).await.unwrap_or(cluster_api),
+                CheckOutcome::Ok => memory::check(client, CLUSTER_API).await.unwrap_or(cluster_api),
                 _ => cluster_api,
             });
         }
@@ -198,7 +198,7 @@ async fn leaders(client: &Client, installed: &[&Program]) -> Vec<Diagnosis> {
         match Api::<Lease>::namespaced(client.clone(), namespace).list(&ListParams::default()).await {
             Ok(leases) => {
                 let mut judged = judge_lease(name, namespace, &leases.items, now);
-                if judged.outcome == Outcome::Error {
+                if judged.outcome == CheckOutcome::Error {
                     name_pod_cause(client, namespace, &mut judged).await;
                 }
                 found.push(judged);

@@ -370,7 +370,7 @@ fn collect<'a>(value: &'a Value, names: &[&str], texts: &mut BTreeSet<&'a str>) 
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
     use serde_json::json;
 
     use super::*;
@@ -394,22 +394,22 @@ mod tests {
         let addresses = vec![("10.76.1.1".parse().unwrap(), "VirtualMachine node".to_owned())];
         let mut used = Used { addresses, unread: Vec::new() };
         let bad = judge_ranges(&cluster("10.76.0.0/16"), &used).unwrap();
-        assert_eq!(bad.outcome, Outcome::Error);
+        assert_eq!(bad.outcome, CheckOutcome::Error);
         assert!(
             bad.found.contains("10.76.1.1") && bad.found.contains("VirtualMachine node"),
             "{}",
             bad.found
         );
-        assert_eq!(judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap().outcome, Outcome::Ok);
+        assert_eq!(judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap().outcome, CheckOutcome::Ok);
         assert_eq!(judge_ranges(&json!({"kind": "ConfigMap"}), &used), None);
         let endpoint =
             object("Cluster", json!({"controlPlaneEndpoint": {"host": "10.76.1.1", "port": 6443}}));
-        assert_eq!(judge_ranges(&endpoint, &used).unwrap().outcome, Outcome::Error);
+        assert_eq!(judge_ranges(&endpoint, &used).unwrap().outcome, CheckOutcome::Error);
 
         used.unread.push("Nodes: User \"ann\" cannot list resource \"nodes\"".to_owned());
-        assert_eq!(judge_ranges(&cluster("10.76.0.0/16"), &used).unwrap().outcome, Outcome::Error);
+        assert_eq!(judge_ranges(&cluster("10.76.0.0/16"), &used).unwrap().outcome, CheckOutcome::Error);
         let partial = judge_ranges(&cluster("192.168.0.0/16"), &used).unwrap();
-        assert_eq!(partial.outcome, Outcome::Skipped);
+        assert_eq!(partial.outcome, CheckOutcome::Skipped);
         assert!(partial.found.contains("1 do not conflict. Not read: Nodes: User"), "{partial:?}");
     }
 
@@ -422,10 +422,10 @@ mod tests {
         let existing =
             |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).into()).collect() };
         let all = judge_classes(&cluster, &usable_in_n(&["small", "large"]), None).unwrap();
-        assert_eq!(all.outcome, Outcome::Ok);
+        assert_eq!(all.outcome, CheckOutcome::Ok);
         for known in [None, Some(existing(&["small", "large"]))] {
             let one = judge_classes(&cluster, &usable_in_n(&["small"]), known.as_ref()).unwrap();
-            assert_eq!(one.outcome, Outcome::Error);
+            assert_eq!(one.outcome, CheckOutcome::Error);
             assert!(one.found.contains("large") && !one.found.contains("small"), "{}", one.found);
             assert_eq!(one.remedy, "Create a VirtualMachineClassBinding for it in n");
         }
@@ -445,9 +445,9 @@ mod tests {
         });
         let cluster = object("TanzuKubernetesCluster", json!({ "topology": topology }));
         let all = judge_storage(&cluster, &usable_in_n(&["gold", "fast"])).unwrap();
-        assert_eq!(all.outcome, Outcome::Ok);
+        assert_eq!(all.outcome, CheckOutcome::Ok);
         let one = judge_storage(&cluster, &usable_in_n(&["gold"])).unwrap();
-        assert_eq!(one.outcome, Outcome::Error);
+        assert_eq!(one.outcome, CheckOutcome::Error);
         assert!(
             one.found.ends_with("the StorageClass fast") && one.remedy.starts_with("Use gold"),
             "{one:?}"
@@ -460,8 +460,8 @@ mod tests {
     fn the_worst_finding_of_a_manifest_is_reported() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
         let good = std::fs::read_to_string(path).unwrap();
-        assert_eq!(judge_fields("f", &good).outcome, Outcome::Ok);
+        assert_eq!(judge_fields("f", &good).outcome, CheckOutcome::Ok);
         let bad = good.replacen("topology:", "topologie:", 1);
-        assert_eq!(judge_fields("f", &bad).outcome, Outcome::Error);
+        assert_eq!(judge_fields("f", &bad).outcome, CheckOutcome::Error);
     }
 }

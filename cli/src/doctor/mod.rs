@@ -19,7 +19,7 @@ mod tests;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use kit::diagnosis::{Check, Diagnosis, Outcome};
+use kit::diagnosis::{Check, CheckOutcome, Diagnosis};
 use kube::Client;
 
 use crate::args::{Doctor, DoctorOutput, FailOn};
@@ -27,7 +27,7 @@ use crate::files::read_text;
 use crate::terminal::exit::{ExitStatus, failed, status_of};
 use crate::terminal::output::{say, write_out};
 use record::Recording;
-use select::Selection;
+use select::CheckSelection;
 
 /// Returns all checks sorted by code.
 pub fn checks() -> Vec<Check> {
@@ -76,8 +76,8 @@ fn explain_code(code: &str) -> Result<()> {
 
 fn status(found: &[Diagnosis], fail_on: FailOn) -> ExitStatus {
     let least = match fail_on {
-        FailOn::Error => Outcome::Error,
-        FailOn::Warning => Outcome::Warning,
+        FailOn::Error => CheckOutcome::Error,
+        FailOn::Warning => CheckOutcome::Warning,
     };
     if found.iter().any(|diagnosis| diagnosis.outcome >= least) {
         ExitStatus::Failed
@@ -88,7 +88,7 @@ fn status(found: &[Diagnosis], fail_on: FailOn) -> ExitStatus {
 
 /// Runs the selected checks. With `--record`, also writes the recording and returns a line about it.
 async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String>>)> {
-    let selection = Selection::new(&checks(), &args.only, &args.skip)?;
+    let selection = CheckSelection::new(&checks(), &args.only, &args.skip)?;
     let client = args.operator.cluster.client().await?;
     let recording = args.record.as_deref().map(Recording::begin).transpose()?;
     let mut options = args.operator.doctor_options()?;

@@ -39,7 +39,7 @@ fn judge(images: &[VirtualMachineImage]) -> Diagnosis {
 mod tests {
     use api::names::label;
     use gcm::release::image::DISTRIBUTION;
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -58,12 +58,12 @@ mod tests {
         let mut published = image("published", "{");
         published.labels_mut().insert(label::PUBLISH_REQUEST.to_owned(), "request".to_owned());
         let fine = judge(&[sound.clone(), plain, published]);
-        assert_eq!(fine.outcome, Outcome::Ok);
+        assert_eq!(fine.outcome, CheckOutcome::Ok);
         let expected = "2 node images; published provides no release: \
                         it was published by a VirtualMachinePublishRequest";
         assert_eq!(fine.found, expected);
         let found = judge(&[sound, image("broken", "{")]);
-        assert_eq!(found.outcome, Outcome::Warning);
+        assert_eq!(found.outcome, CheckOutcome::Warning);
         let expected = format!("VirtualMachineImage broken: property {DISTRIBUTION}: it is not JSON");
         assert!(found.found.starts_with(&expected), "{}", found.found);
     }

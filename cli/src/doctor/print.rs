@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use kit::diagnosis::{Diagnosis, Outcome};
+use kit::diagnosis::{CheckOutcome, Diagnosis};
 
-fn mark(outcome: Outcome) -> &'static str {
+fn mark(outcome: CheckOutcome) -> &'static str {
     match outcome {
-        Outcome::Ok => "√",
-        Outcome::Skipped => "-",
-        Outcome::Warning => "‼",
-        Outcome::Error => "×",
+        CheckOutcome::Ok => "√",
+        CheckOutcome::Skipped => "-",
+        CheckOutcome::Warning => "‼",
+        CheckOutcome::Error => "×",
     }
 }
 
@@ -41,7 +41,7 @@ pub fn table(found: &[Diagnosis]) -> String {
             last = of;
         }
         let _ = write!(text, "{} {} {}", mark(*outcome), check.code, check.title);
-        if *outcome == Outcome::Ok {
+        if *outcome == CheckOutcome::Ok {
             let _ = writeln!(text, " ({found})");
         } else {
             let _ = writeln!(text, "\n    {found}");
@@ -59,7 +59,7 @@ pub fn table(found: &[Diagnosis]) -> String {
 pub fn short(found: &[Diagnosis]) -> String {
     let mut text = String::new();
     for Diagnosis { check, outcome, found, remedy } in
-        found.iter().filter(|found| found.outcome > Outcome::Skipped)
+        found.iter().filter(|found| found.outcome > CheckOutcome::Skipped)
     {
         let (found, remedy) = (found.trim_end_matches('.'), remedy.trim_end_matches('.'));
         let _ = writeln!(text, "{} {} {found}. {remedy}.", mark(*outcome), check.code);
@@ -76,20 +76,20 @@ pub fn json(found: &[Diagnosis]) -> String {
 
 /// Formats findings as JUnit XML. Errors become failures. Warnings are part of a test case's output.
 pub fn junit(found: &[Diagnosis]) -> String {
-    let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
+    let count = |outcome: CheckOutcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"layercake doctor\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
         found.len(),
-        count(Outcome::Error),
-        count(Outcome::Skipped)
+        count(CheckOutcome::Error),
+        count(CheckOutcome::Skipped)
     );
     for Diagnosis { check, outcome, found, remedy } in found {
         let (code, title, found, remedy) = (check.code, escape(check.title), escape(found), escape(remedy));
         let inner = match outcome {
-            Outcome::Ok => format!("<system-out>{found}</system-out>"),
-            Outcome::Skipped => format!("<skipped message=\"{found}\"/>"),
-            Outcome::Warning => format!("<system-out>warning: {found}. {remedy}</system-out>"),
-            Outcome::Error => format!("<failure message=\"{found}\">{remedy}</failure>"),
+            CheckOutcome::Ok => format!("<system-out>{found}</system-out>"),
+            CheckOutcome::Skipped => format!("<skipped message=\"{found}\"/>"),
+            CheckOutcome::Warning => format!("<system-out>warning: {found}. {remedy}</system-out>"),
+            CheckOutcome::Error => format!("<failure message=\"{found}\">{remedy}</failure>"),
         };
         let of = subject(code);
         let _ = writeln!(text, "  <testcase classname=\"{of}\" name=\"{code} {title}\">{inner}</testcase>");
@@ -103,13 +103,13 @@ fn escape(text: &str) -> String {
 }
 
 fn sum(found: &[Diagnosis]) -> String {
-    let count = |outcome: Outcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
+    let count = |outcome: CheckOutcome| found.iter().filter(|diagnosis| diagnosis.outcome == outcome).count();
     let of = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     format!(
         "{}: {}, {}, {} skipped",
         of(found.len(), "check"),
-        of(count(Outcome::Error), "error"),
-        of(count(Outcome::Warning), "warning"),
-        count(Outcome::Skipped)
+        of(count(CheckOutcome::Error), "error"),
+        of(count(CheckOutcome::Warning), "warning"),
+        count(CheckOutcome::Skipped)
     )
 }

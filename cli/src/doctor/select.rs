@@ -4,12 +4,12 @@ use anyhow::{Result, bail};
 use kit::diagnosis::Check;
 
 /// The selected checks.
-pub struct Selection<'a> {
+pub struct CheckSelection<'a> {
     only: &'a [String],
     skip: &'a [String],
 }
 
-impl<'a> Selection<'a> {
+impl<'a> CheckSelection<'a> {
     /// Creates a selection from codes and prefixes. Fails if a code or prefix doesn't match any check.
     pub fn new(checks: &[Check], only: &'a [String], skip: &'a [String]) -> Result<Self> {
         for code in only.iter().chain(skip) {

@@ -56,9 +56,9 @@ fn codes_are_unique() {
 #[test]
 fn codes_and_their_beginnings_select() {
     let (only, skip) = (vec!["LC03".to_owned()], vec!["LC0302".to_owned()]);
-    let selection = Selection::new(&[A, B, C], &only, &skip).unwrap();
+    let selection = CheckSelection::new(&[A, B, C], &only, &skip).unwrap();
     assert_eq!([A, B, C].map(|check| selection.has(check)), [false, true, false]);
     let wrong = vec!["LC99".to_owned()];
-    let error = Selection::new(&[A], &wrong, &[]).err().unwrap().to_string();
+    let error = CheckSelection::new(&[A], &wrong, &[]).err().unwrap().to_string();
     assert!(error.contains("check LC99 does not exist"), "{error}");
 }

@@ -12,7 +12,7 @@ use super::cluster_report::ClusterReport;
 use crate::describe::cluster_view::Count;
 use crate::describe::tree::Tree;
 use crate::describe::words::cut;
-use crate::describe::{Blocking, TreeNode, cause, print};
+use crate::describe::{Blocking, print};
 use crate::terminal::output::say;
 
 /// The time after which a plain line mentions a blocking cause.

@@ -1,11 +1,11 @@
 //! Decides the action for each component, or refuses the installation. Also chooses the options. This module doesn't
 //! perform I/O.
 
-use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries, Source};
-use components::render::{Certificates, Networks, Options, PULLS_IMAGES};
+use components::catalogue::{COMPONENTS, Component, LAYERCAKE, ManifestSource, Registries};
+use components::render::{Certificates, NodeNetworkProvider, Options, PULLS_IMAGES};
 use semver::Version;
 
-use super::facts::{Facts, Installed, Installer, VIRTUAL_MACHINE};
+use super::facts::{Facts, InstalledComponent, Installer, VIRTUAL_MACHINE};
 use crate::args::SiteNetworkProvider;
 
 /// The oldest Kubernetes version with the admission policies that the programs rely on.
@@ -62,16 +62,16 @@ pub fn decide(facts: &Facts, site_vcenter: Option<&str>) -> Result<Decisions, Ve
     if refusals.is_empty() { Ok(decisions) } else { Err(refusals) }
 }
 
-fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<Decision, String> {
+fn decide_one(component: &Component, installed: Option<&InstalledComponent>) -> Result<Decision, String> {
     let Some(installed) = installed else { return Ok(Decision::Install) };
     let Component { name, image, .. } = component;
     let shown = installed.version.as_deref().unwrap_or("of an unknown version");
     match (&component.source, installed.by) {
-        (Source::Config(_), Installer::Clusterctl) => Err(format!(
+        (ManifestSource::Config(_), Installer::Clusterctl) => Err(format!(
             "{name} {shown} in namespace {} was installed by clusterctl. Upgrade it with clusterctl upgrade apply (docs/cluster-api.md)",
             installed.namespace
         )),
-        (Source::Config(_), _) | (Source::Upstream { .. }, Installer::Init) => {
+        (ManifestSource::Config(_), _) | (ManifestSource::Upstream { .. }, Installer::Init) => {
             if is_older(Some(image.tag), installed.version.as_deref()) {
                 return Err(format!(
                     "{name} {shown} is installed in namespace {}, and this program installs {}. Use the layercake that installed it, or a later version: an older version cannot read the objects that a newer version stores",
@@ -80,7 +80,7 @@ fn decide_one(component: &Component, installed: Option<&Installed>) -> Result<De
             }
             Ok(Decision::Replace(installed.version.clone()))
         }
-        (Source::Upstream { oldest, .. }, by) => {
+        (ManifestSource::Upstream { oldest, .. }, by) => {
             if is_older(installed.version.as_deref(), Some(oldest)) {
                 return Err(format!(
                     "{name} {shown} was not installed by layercake init. Layercake needs {name} {oldest} or later: upgrade it with the tool that installed it, such as clusterctl upgrade apply --contract v1beta2"
@@ -128,7 +128,7 @@ pub fn registries(facts: &Facts, given: Registries) -> Registries {
 pub fn options(
     facts: &Facts,
     registries: Registries,
-    networks: Option<Networks>,
+    networks: Option<NodeNetworkProvider>,
     nodes_pull_images: Option<bool>,
 ) -> Options {
     let installed_networks = || {
@@ -148,7 +148,7 @@ pub fn options(
 
 /// Returns a component's name and memory limit if an administrator has raised the limit above the default. Otherwise,
 /// returns `None`.
-fn raised_limit((&name, installed): (&&'static str, &Installed)) -> Option<(&'static str, String)> {
+fn raised_limit((&name, installed): (&&'static str, &InstalledComponent)) -> Option<(&'static str, String)> {
     let limit = installed.memory_limit.as_ref()?;
     let default = Component::find(name)?.memory.limit_mib;
     limit.mib().is_ok_and(|mib| mib > i64::from(default)).then(|| (name, limit.0.clone()))

@@ -49,7 +49,7 @@ pub struct Facts {
     /// True if cert-manager's CRDs exist.
     pub cert_manager: bool,
     /// The installed components by name.
-    pub installed: BTreeMap<&'static str, Installed>,
+    pub installed: BTreeMap<&'static str, InstalledComponent>,
     /// The provider configuration, if it exists.
     pub configuration: Option<ProviderConfiguration>,
     /// The components whose namespace `init` created, whether or not their Deployments exist.
@@ -64,7 +64,7 @@ pub struct Facts {
 
 /// An installed component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledComponent {
     /// The version, or `None` if it is unknown.
     pub version: Option<String>,
     /// The namespace of its Deployment.
@@ -155,7 +155,7 @@ fn read_installed(
     component: &Component,
     deployments: &[Deployment],
     inventory: &[DynamicObject],
-) -> Option<Installed> {
+) -> Option<InstalledComponent> {
     let label = component.provider_label;
     let has_label = |deployment: &Deployment| {
         label.is_some() && deployment.labels().get(PROVIDER_LABEL).map(String::as_str) == label
@@ -179,7 +179,7 @@ fn read_installed(
     let container = first_container(deployment);
     let image = container.and_then(|container| container.image.clone()).unwrap_or_default();
     let labelled = deployment.labels().get(VERSION_LABEL).map(String::as_str);
-    Some(Installed {
+    Some(InstalledComponent {
         version: entered.or(labelled).or_else(|| tag(&image)).map(str::to_owned),
         namespace: deployment.namespace().unwrap_or_default(),
         by,

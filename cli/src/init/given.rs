@@ -8,7 +8,7 @@ use api::names::VMOP_NAMESPACE;
 use api::vmop::PROVIDER_CONFIGURATION;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kit::diagnosis::{Diagnosis, Outcome};
+use kit::diagnosis::{CheckOutcome, Diagnosis};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::site_file::SiteFile;
@@ -112,9 +112,9 @@ impl GivenSite {
         for diagnosis in found {
             let text = finding(&diagnosis, self.credentials.is_some());
             match diagnosis.outcome {
-                Outcome::Error => errors.push(text),
-                Outcome::Warning => say!("warning: {text}"),
-                Outcome::Ok | Outcome::Skipped => {}
+                CheckOutcome::Error => errors.push(text),
+                CheckOutcome::Warning => say!("warning: {text}"),
+                CheckOutcome::Ok | CheckOutcome::Skipped => {}
             }
         }
         ensure!(errors.is_empty(), refuse(&errors.join("\nerror: ")));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use api::names::VMOP_NAMESPACE;
 use components::catalogue::Component;
-use components::plan::{Installation, Part};
+use components::plan::{ComponentObjects, InstallationObjects};
 use components::render::VERSION_LABEL;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::availability::{cause, is_available, pod_selector};
-use super::progress::Progress;
+use super::progress::InstallationProgress;
 use super::site_file::SiteFile;
 use crate::terminal::exit::{ExitStatus, with_causes};
 use crate::terminal::output::say;
@@ -32,28 +32,28 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const WEBHOOKS_WITHIN: Duration = Duration::from_mins(1);
 
 /// Writes an installation and a site to one cluster.
-pub struct Writer<'a> {
+pub struct InstallationWriter<'a> {
     client: &'a Client,
     timeout: Duration,
-    progress: Progress,
+    progress: InstallationProgress,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> InstallationWriter<'a> {
     /// Creates a writer. `timeout` applies to all CRDs together, and to each component.
     pub fn new(client: &'a Client, timeout: Duration) -> Self {
-        Self { client, timeout, progress: Progress::begin() }
+        Self { client, timeout, progress: InstallationProgress::begin() }
     }
 
     /// Creates a writer that doesn't print progress.
     pub fn quiet(client: &'a Client, timeout: Duration) -> Self {
-        Self { client, timeout, progress: Progress::quiet() }
+        Self { client, timeout, progress: InstallationProgress::quiet() }
     }
 
     /// Applies everything in order, and waits until all components are available.
     ///
     /// All Pods start at the same time, so that their images are pulled in parallel. Webhook configurations follow once
     /// their program is available.
-    pub async fn install(&self, installation: &Installation) -> Result<()> {
+    pub async fn install(&self, installation: &InstallationObjects) -> Result<()> {
         let objects = Objects::new(self.client);
         let (namespaces, definitions): (Vec<_>, Vec<_>) =
             installation.base.iter().cloned().partition(|one| one["kind"] == "Namespace");
@@ -69,7 +69,7 @@ impl<'a> Writer<'a> {
             }
             objects.apply(&part.deployment).await?;
         }
-        let finish = async |part: &Part| {
+        let finish = async |part: &ComponentObjects| {
             self.wait_until_available(part.component).await?;
             objects.apply_all(&part.after).await?;
             let version = part.deployment["metadata"]["labels"][VERSION_LABEL].as_str().unwrap_or_default();

@@ -25,14 +25,14 @@ use kube::Client;
 
 pub use uninstall::{run as run_uninstall, uninstall};
 
-use crate::args::{Init, InitCommand, Manifests, SiteNetworkProvider};
+use crate::args::{Init, InitCommand, ManifestsFlags, SiteNetworkProvider};
 use crate::terminal::exit::{ExitStatus, refuse, status_of};
 use crate::terminal::interrupts::until_interrupted;
 use crate::terminal::output::{say, write_out};
 use decision::Decision;
 use facts::Facts;
 use given::GivenSite;
-use install::Writer;
+use install::InstallationWriter;
 use site_file::SiteFile;
 
 /// Runs `layercake init` or `layercake init list-images`.
@@ -87,7 +87,7 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     let certificates = plan::wanted_certificates(&options, &wanted)?;
     let pairs = certificates::read_or_generate(&client, &certificates).await?;
     let installation = plan::installation(&options, &wanted, &pairs)?;
-    let writer = Writer::new(&client, args.timeout);
+    let writer = InstallationWriter::new(&client, args.timeout);
     writer.install(&installation).await?;
     for (component, decision) in decisions.iter().filter(|one| to_install(one).is_none()) {
         say!("{}", shown(component, decision, &options.registries));
@@ -136,11 +136,11 @@ fn shown(component: &Component, decision: &Decision, registries: &Registries) ->
 }
 
 /// Prints the objects that `init` applies to a cluster, for all or some components.
-pub fn manifests(args: &Manifests) -> ExitStatus {
+pub fn manifests(args: &ManifestsFlags) -> ExitStatus {
     status_of(print_manifests(args))
 }
 
-fn print_manifests(args: &Manifests) -> Result<()> {
+fn print_manifests(args: &ManifestsFlags) -> Result<()> {
     let options = Options {
         registries: args.registries.registries(),
         certificates: args.webhook_certificates.certificates(),

@@ -5,12 +5,12 @@ use tokio::time::Instant;
 use crate::terminal::output::say;
 
 /// Prints each step when it is complete.
-pub struct Progress {
+pub struct InstallationProgress {
     began: Instant,
     quiet: bool,
 }
 
-impl Progress {
+impl InstallationProgress {
     /// Creates an instance that prints steps, and starts measuring time.
     pub fn begin() -> Self {
         Self { began: Instant::now(), quiet: false }

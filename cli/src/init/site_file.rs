@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::ipam::{GlobalInClusterIpPool, InClusterIpPool};
 use api::names::{VMOP_NAMESPACE, annotation};
 use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
-use components::render::Networks;
+use components::render::NodeNetworkProvider;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Resource as _;
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ impl SiteFile {
         &self.configuration.vc_creds_secret_name
     }
 
-    pub fn networks(&self) -> Networks {
+    pub fn networks(&self) -> NodeNetworkProvider {
         SiteNetworkProvider::of_key(self.network_provider()).networks()
     }
 
@@ -173,7 +173,7 @@ mod tests {
         let data =
             json!({ "VcPNID": "vc", "VcCredsSecretName": "s", "Datacenter": "d", "NetworkProvider": "NSXT" });
         let site = SiteFile::new(vec![configuration(&data)]).unwrap();
-        assert_eq!((site.networks(), site.vcenter(), site.secret()), (Networks::Nsx, "vc", "s"));
+        assert_eq!((site.networks(), site.vcenter(), site.secret()), (NodeNetworkProvider::Nsx, "vc", "s"));
     }
 
     #[test]

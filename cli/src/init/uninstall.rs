@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use components::catalogue::{COMPONENTS, Component, Registries};
-use components::plan::{self, Installation};
+use components::plan::{self, InstallationObjects};
 use kit::objects::Objects;
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::facts::{Facts, Installer};
-use super::progress::Progress;
+use super::progress::InstallationProgress;
 use super::{decision, interruptible, refuse};
 use crate::args::Uninstall;
 use crate::terminal::exit::ExitStatus;
@@ -48,7 +48,7 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
     }
     let options = decision::options(&facts, Registries::default(), None, None);
     let installation = plan::installation(&options, &components, &BTreeMap::new())?;
-    let remover = Remover { client: &client, timeout: args.timeout, progress: Progress::begin() };
+    let remover = Remover { client: &client, timeout: args.timeout, progress: InstallationProgress::begin() };
     remover.remove(&installation, keeps_own_definitions(&facts)).await
 }
 
@@ -114,13 +114,13 @@ fn keeps_own_definitions(facts: &Facts) -> bool {
 struct Remover<'a> {
     client: &'a Client,
     timeout: Duration,
-    progress: Progress,
+    progress: InstallationProgress,
 }
 
 impl Remover<'_> {
     /// Deletes webhooks first, because the API server would otherwise call deleted programs. Keeps the programs running
     /// until all objects of their kinds are gone, because the programs remove the finalizers from these objects.
-    async fn remove(&self, installation: &Installation, keeps_own_definitions: bool) -> Result<()> {
+    async fn remove(&self, installation: &InstallationObjects, keeps_own_definitions: bool) -> Result<()> {
         let objects = Objects::new(self.client);
         let parts = &installation.parts;
         let after: Vec<_> = parts.iter().flat_map(|part| &part.after).collect();
@@ -221,16 +221,16 @@ fn plan(facts: &Facts) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::facts::Installed;
+    use super::super::facts::InstalledComponent;
     use super::*;
 
     #[test]
     fn components_are_deleted_by_the_tool_that_installed_them() {
-        let installed = |by| Installed {
+        let installed = |by| InstalledComponent {
             version: Some("v1".to_owned()),
             namespace: "ns".to_owned(),
             by,
-            ..Installed::default()
+            ..InstalledComponent::default()
         };
         let facts = Facts {
             installed: [
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn nothing_is_deleted_that_others_need() {
-        let by = |by| Installed { by, ..Installed::default() };
+        let by = |by| InstalledComponent { by, ..InstalledComponent::default() };
         let whole = Facts {
             installed: [("cluster-api", by(Installer::Init)), ("vmop", by(Installer::Init))].into(),
             begun: ["gcm"].into(),

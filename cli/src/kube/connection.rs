@@ -11,7 +11,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
 
 use crate::args::ClusterFlags;
-use crate::kube::reach::Server;
+use crate::kube::reach::ReachedServer;
 use crate::kube::warnings::Warnings;
 use crate::terminal::exit::ExitStatus;
 
@@ -54,7 +54,7 @@ pub async fn connect(
     };
     check_context(&file, context)?;
     let config = Config::from_custom_kubeconfig(file.clone(), &options).await.context(NO_CLUSTER)?;
-    let server = Server::new(kubeconfig, &file, context, &config);
+    let server = ReachedServer::new(kubeconfig, &file, context, &config);
     Ok(ClientBuilder::try_from(config)?.with_layer(&server).with_layer(warnings).build())
 }
 

@@ -98,7 +98,7 @@ pub fn is_cluster(document: &Value) -> bool {
 
 /// The objects that a vSphere administrator must set up for a namespace before its clusters are applied.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct NamespaceRequirements {
     /// Storage classes to assign to the namespace.
     pub storage_classes: BTreeSet<String>,
     /// VM classes to bind to the namespace.
@@ -106,8 +106,8 @@ pub struct Needs {
 }
 
 /// Returns the objects that the clusters in `documents` require, by namespace.
-pub fn needs(documents: &[Value]) -> BTreeMap<String, Needs> {
-    let mut needs: BTreeMap<String, Needs> = BTreeMap::new();
+pub fn needs(documents: &[Value]) -> BTreeMap<String, NamespaceRequirements> {
+    let mut needs: BTreeMap<String, NamespaceRequirements> = BTreeMap::new();
     for cluster in documents.iter().filter(|document| is_cluster(document)) {
         let of_namespace = needs.entry(crate::kube::apply::key(cluster).0).or_default();
         let (topology, storage) = (&cluster["spec"]["topology"], &cluster["spec"]["settings"]["storage"]);

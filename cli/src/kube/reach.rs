@@ -26,7 +26,7 @@ const BOOTSTRAP_CONTEXT: &str = "layercake-";
 /// The API server of a client, with the data for messages. As a layer of the client, it limits the duration of
 /// requests.
 #[derive(Clone, Debug)]
-pub struct Server(Arc<Known>);
+pub struct ReachedServer(Arc<Known>);
 
 #[derive(Debug)]
 struct Known {
@@ -40,7 +40,7 @@ struct Known {
     limits: (Duration, Duration),
 }
 
-impl Server {
+impl ReachedServer {
     /// Describes the API server of a kubeconfig context.
     pub fn new(path: Option<&Path>, file: &Kubeconfig, context: Option<&str>, config: &Config) -> Self {
         let context = context.or(file.current_context.as_deref()).unwrap_or_default().to_owned();
@@ -72,7 +72,7 @@ impl Server {
     }
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ReachedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Known { url, context, bootstrap, .. } = &*self.0;
         write!(f, "the API server {url}")?;
@@ -105,7 +105,7 @@ fn root(error: &BoxError) -> String {
     cause.to_string()
 }
 
-impl<S> Layer<S> for Server {
+impl<S> Layer<S> for ReachedServer {
     type Service = Bounded<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
@@ -117,7 +117,7 @@ impl<S> Layer<S> for Server {
 #[derive(Clone, Debug)]
 pub struct Bounded<S> {
     inner: S,
-    server: Server,
+    server: ReachedServer,
 }
 
 impl<S, A, B> Service<Request<A>> for Bounded<S>
@@ -173,12 +173,12 @@ mod tests {
 
     const SHORT: Duration = Duration::from_millis(20);
 
-    fn server(bootstrap: Option<&str>) -> Server {
+    fn server(bootstrap: Option<&str>) -> ReachedServer {
         let url = "https://127.0.0.1:6443/".to_owned();
-        Server::with(&url, "prod".to_owned(), bootstrap.map(str::to_owned), (SHORT, 3 * SHORT))
+        ReachedServer::with(&url, "prod".to_owned(), bootstrap.map(str::to_owned), (SHORT, 3 * SHORT))
     }
 
-    async fn outcome<F>(server: &Server, answer: impl Fn() -> F + Clone) -> Result<(), String>
+    async fn outcome<F>(server: &ReachedServer, answer: impl Fn() -> F + Clone) -> Result<(), String>
     where
         F: Future<Output = Result<Response<()>, BoxError>> + Send + 'static,
     {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use components::render::arguments_of_site;
 use plane::tools::Tools;
-use plane::{Plane, Program, Running, Stack};
+use plane::{Plane, Program, Running, StackIdentity};
 use serde_json::Value;
 
-use crate::state::folder::Settings;
+use crate::state::folder::SiteSettings;
 
 /// The controllers of Layercake, in display order.
 pub const PROGRAMS: [&str; 3] = ["gcm", "capw", "vmop"];
@@ -36,7 +36,7 @@ impl Cluster {
     /// Returns an error if a process doesn't start.
     pub async fn start(
         exe: PathBuf,
-        stack: Arc<Stack>,
+        stack: Arc<StackIdentity>,
         tools: Tools,
         definitions: Vec<Value>,
     ) -> Result<Self> {
@@ -63,7 +63,7 @@ impl Cluster {
     /// Returns an error if a controller doesn't start.
     pub async fn run_programs(
         &self,
-        settings: &Settings,
+        settings: &SiteSettings,
         further: impl Fn(&str) -> Vec<String>,
     ) -> Result<Programs> {
         let start = async |name: &'static str| {
@@ -83,7 +83,7 @@ impl Cluster {
 }
 
 /// Returns the arguments of `program` that depend on the management cluster's settings.
-pub fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
+pub fn arguments(program: &str, settings: &SiteSettings) -> Vec<&'static str> {
     let mut arguments = arguments_of_site(program, settings.networks(), settings.nodes_pull_images);
     if program == "vmop" && settings.simulated && !sim::addresses::are_served_as_reported() {
         arguments.push(SIMULATED_ADDRESSES);
@@ -99,23 +99,23 @@ pub fn arguments(program: &str, settings: &Settings) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::folder::Applied;
+    use crate::state::folder::AppliedPart;
 
     #[test]
     fn arguments_follow_from_the_site() {
-        let settings = |network_provider: &str, simulated| Settings {
+        let settings = |network_provider: &str, simulated| SiteSettings {
             network_provider: network_provider.to_owned(),
             nodes_pull_images: simulated,
             simulated,
-            applied: Applied::All,
+            applied: AppliedPart::All,
             for_command: false,
         };
         let nsx = settings("NSXT", false);
-        let of = |settings: &Settings| PROGRAMS.map(|program| arguments(program, settings).join(" "));
+        let of = |settings: &SiteSettings| PROGRAMS.map(|program| arguments(program, settings).join(" "));
         assert_eq!(of(&nsx), ["--virtual-ip=none", "--network-provider=NSXT", ""]);
         assert_eq!(of(&settings("NAMED", false)), ["", "", ""]);
         assert_eq!(of(&settings("NAMED", true)), ["--nodes-pull-images", "", SIMULATED_ADDRESSES]);
-        let standalone = Settings { for_command: true, ..settings("NAMED", false) };
+        let standalone = SiteSettings { for_command: true, ..settings("NAMED", false) };
         assert_eq!(of(&standalone), ["--image-addons=once", "", ""]);
     }
 }

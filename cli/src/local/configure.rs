@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::image::import::appearance::all_appeared;
 use crate::init::given::{GivenSite, operator_flags};
-use crate::init::install::Writer;
+use crate::init::install::InstallationWriter;
 use crate::init::site_file::SiteFile;
 
 /// The timeout for the programs to become ready and serve their webhooks.
@@ -33,7 +33,7 @@ pub async fn apply_site<T>(
     given.check(client).await?;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VMOP_NAMESPACE}});
     Objects::new(client).apply(&namespace).await?;
-    let writer = Writer::quiet(client, WITHIN);
+    let writer = InstallationWriter::quiet(client, WITHIN);
     writer.apply_configuration(&given.file, given.credentials.as_ref()).await?;
     let started = start().await?;
     writer.apply_site(&given.file, None).await?;
@@ -51,7 +51,7 @@ pub async fn wait_for_images(client: &Client, site: &SiteFile) -> Result<()> {
     else {
         return Ok(());
     };
-    let items = vcenter.library_items(library).await;
+    let items = vcenter.list_library_items(library).await;
     vcenter.logout().await;
     let Ok(items) = items else { return Ok(()) };
     let seen = async || Ok::<_, anyhow::Error>(all_appeared(client, &items).await?.then_some(()));

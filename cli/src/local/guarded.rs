@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use plane::tools::{self, Tool, Tools};
-use plane::{Guard, Stack};
+use plane::{Guard, StackIdentity};
 
 /// The executables that a stack needs.
 #[derive(Clone, Debug)]
-pub struct Needs {
+pub struct StackPrograms {
     /// The path to `layercake`, which is also the guard and all controllers.
     pub exe: PathBuf,
     /// Programs that the user has set, by their names in [`plane::tools::names`] and [`sim::tools::programs`].
@@ -19,7 +19,7 @@ pub struct Needs {
     pub further: Vec<&'static Tool>,
 }
 
-impl Needs {
+impl StackPrograms {
     /// Returns the needs of a stack whose guard and controllers are this executable. All other programs are built.
     ///
     /// # Errors
@@ -31,21 +31,21 @@ impl Needs {
 }
 
 /// A stack with its guard process, which ends the stack's processes when this process ends, even if it is killed.
-pub struct Guarded {
+pub struct GuardedStack {
     guard: Guard,
-    stack: Arc<Stack>,
+    stack: Arc<StackIdentity>,
 }
 
-impl Guarded {
+impl GuardedStack {
     /// Finds or builds the programs, opens the stack, and starts its parts with `start`. If `given_up` resolves first,
     /// returns `None`. In this case, as after an error, cleans up the parts that have already started.
     ///
     /// # Errors
     /// Returns an error if a program can't be built, or if the stack or one of its parts can't be started.
     pub async fn start<T>(
-        needs: &Needs,
-        open: impl FnOnce() -> Result<Stack>,
-        start: impl AsyncFnOnce(&Arc<Stack>, Tools) -> Result<T>,
+        needs: &StackPrograms,
+        open: impl FnOnce() -> Result<StackIdentity>,
+        start: impl AsyncFnOnce(&Arc<StackIdentity>, Tools) -> Result<T>,
         given_up: impl Future<Output = ()>,
     ) -> Result<Option<(Self, T)>> {
         let mut given_up = std::pin::pin!(given_up);
@@ -67,7 +67,7 @@ impl Guarded {
     }
 
     /// Returns the stack's ID and folder, which all its processes share.
-    pub fn stack(&self) -> &Arc<Stack> {
+    pub fn stack(&self) -> &Arc<StackIdentity> {
         &self.stack
     }
 

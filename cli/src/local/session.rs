@@ -17,7 +17,7 @@ use crate::kube::connection::client;
 
 /// The resource pool and the folder for a namespace's VMs, as MoIDs.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct NamespacePlacement {
     /// The annotation `vmware-system-resource-pool`.
     pub resource_pool: String,
     /// The annotation `vmware-system-vm-folder`.
@@ -26,7 +26,7 @@ pub struct Placement {
 
 /// Resident memory in MiB. Pages that processes share are counted once.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Memory {
+pub struct StackMemory {
     /// All processes except the controllers of Layercake: control plane, Cluster API, simulator and guests.
     pub stack: u64,
     pub gcm: u64,
@@ -36,7 +36,7 @@ pub struct Memory {
 
 /// The data that a program needs to use a running stack, even if another process runs the stack.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Session {
+pub struct StackSession {
     /// The ID of the process that runs the stack.
     pub pid: u32,
     /// The stack's ID, which is in the environment of each of its processes.
@@ -50,7 +50,7 @@ pub struct Session {
     pub machines: Option<Accelerator>,
 }
 
-impl Session {
+impl StackSession {
     /// Connects with the administrator's rights.
     pub async fn client(&self) -> Result<Client> {
         client(Some(&self.kubeconfig), None).await
@@ -62,8 +62,11 @@ impl Session {
     }
 
     /// Returns the resource pool and the folder for VMs in namespaces.
-    pub fn placement(&self) -> Placement {
-        Placement { resource_pool: self.vcenter.resource_pool.clone(), folder: self.vcenter.folder.clone() }
+    pub fn placement(&self) -> NamespacePlacement {
+        NamespacePlacement {
+            resource_pool: self.vcenter.resource_pool.clone(),
+            folder: self.vcenter.folder.clone(),
+        }
     }
 
     /// Returns shell commands that set environment variables for kubectl and govc. They read the password from its
@@ -80,11 +83,11 @@ impl Session {
     }
 
     /// Returns the resident memory of the stack's processes.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> StackMemory {
         let mut by_name = plane::memory::of(&self.stack);
         let mut taken = |name: &str| by_name.remove(name).unwrap_or_default();
         let (gcm, capw, vmop) = (taken("gcm"), taken("capw"), taken("vmop"));
-        Memory { stack: by_name.values().sum(), gcm, capw, vmop }
+        StackMemory { stack: by_name.values().sum(), gcm, capw, vmop }
     }
 
     /// Writes a cluster's kubeconfig to a file and returns the path. Returns `None` if the cluster doesn't have a

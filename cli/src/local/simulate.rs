@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use plane::Stack;
+use plane::StackIdentity;
 use serde::{Deserialize, Serialize};
-use sim::{Site, VcenterEndpoint};
+use sim::{SiteSimulation, VcenterEndpoint};
 
-use super::guarded::{Guarded, Needs, ensure_programs};
+use super::guarded::{GuardedStack, StackPrograms, ensure_programs};
 use super::serve::{self, Served};
-use super::simulated_site::{self, SimulatedSite, SiteNamespace, nodes, vm_arguments};
+use super::simulated_site::{self, SimulatedNamespace, SimulatedSite, nodes, vm_arguments};
 use crate::args::{RegistryAccess, SiteSimulate};
 use crate::files::owner_only;
 use crate::init::site_file::SiteFile;
@@ -76,7 +76,7 @@ async fn start(args: SiteSimulate) -> Result<ExitStatus> {
     }
     let record: Record =
         daemon.read()?.context("the simulated site is still starting: run the same command again")?;
-    let namespace = SiteNamespace { name: args.namespace, classes: args.vm_classes };
+    let namespace = SimulatedNamespace { name: args.namespace, classes: args.vm_classes };
     let text = yaml(&record.site.objects(Some(namespace)).await?)?;
     let VcenterEndpoint { authority, username, password_file, .. } = &record.site.vcenter;
     say!("A simulated vSphere runs at {authority} until `layercake site stop`");
@@ -97,8 +97,8 @@ pub async fn stop() -> Result<()> {
 
 /// A simulated site that this process runs.
 struct RunningSite {
-    guarded: Guarded,
-    site: Site,
+    guarded: GuardedStack,
+    site: SiteSimulation,
     /// A copy of the password at a fixed path, because the site folder's name changes with each start.
     password: PathBuf,
 }
@@ -106,11 +106,12 @@ struct RunningSite {
 /// Runs the simulated site until it is stopped.
 pub async fn serve(args: SiteSimulate) -> Result<()> {
     serve::serve(&daemon()?, Interrupts::listening()?, async |interrupts| {
-        let needs = Needs::of_this_program(sim::tools::programs())?;
+        let needs = StackPrograms::of_this_program(sim::tools::programs())?;
         let start = async |stack: &_, tools| {
             simulated_site::start(stack, &tools, nodes(&args.vms)?, RegistryAccess::Reachable).await
         };
-        let started = Guarded::start(&needs, || Ok(Stack::ephemeral()?), start, interrupts.next()).await?;
+        let started =
+            GuardedStack::start(&needs, || Ok(StackIdentity::ephemeral()?), start, interrupts.next()).await?;
         let password = home::folder()?.join("site/password");
         Ok(started.map(|(guarded, site)| RunningSite { guarded, site, password }))
     })

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
 use gcm::sync::authentication::COPY_SCRIPT;
-use plane::Stack;
+use plane::StackIdentity;
 use plane::tools::Tools;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sim::guest::Registry;
-use sim::{BootImage, Nodes, Site, VcenterEndpoint, addresses};
+use sim::{BootImage, NodeRuntime, SiteSimulation, VcenterEndpoint, addresses};
 use vsphere::{Config, ShownCertificate};
 
 use crate::args::{NodeKind, RegistryAccess, SimulatedVms, SiteDiscover, SiteNetworkProvider};
@@ -26,13 +26,13 @@ const PREFIX: u8 = 16;
 /// # Errors
 /// Returns an error if a process doesn't start.
 pub async fn start(
-    stack: &Arc<Stack>,
+    stack: &Arc<StackIdentity>,
     tools: &Tools,
-    nodes: Nodes,
+    nodes: NodeRuntime,
     registry: RegistryAccess,
-) -> Result<Site> {
+) -> Result<SiteSimulation> {
     let registry = Registry::new(registry == RegistryAccess::Reachable);
-    Ok(Site::start(stack, tools, nodes, registry, vec![COPY_SCRIPT]).await?)
+    Ok(SiteSimulation::start(stack, tools, nodes, registry, vec![COPY_SCRIPT]).await?)
 }
 
 /// The data from which the site file of a running simulated site is written.
@@ -48,14 +48,14 @@ pub struct SimulatedSite {
 }
 
 /// A namespace in a site file.
-pub struct SiteNamespace {
+pub struct SimulatedNamespace {
     pub name: String,
     /// The VM classes that the namespace can use.
     pub classes: Vec<String>,
 }
 
 impl SimulatedSite {
-    pub fn of(site: &Site) -> Self {
+    pub fn of(site: &SiteSimulation) -> Self {
         Self {
             vcenter: site.vcenter().clone(),
             endpoints: site.claimed_addresses(),
@@ -68,7 +68,7 @@ impl SimulatedSite {
     ///
     /// # Errors
     /// Returns an error if the simulated vCenter doesn't respond.
-    pub async fn objects(&self, namespace: Option<SiteNamespace>) -> Result<Vec<Value>> {
+    pub async fn objects(&self, namespace: Option<SimulatedNamespace>) -> Result<Vec<Value>> {
         let vcenter = &self.vcenter;
         let (host, port) = site::address(&vcenter.authority)?;
         let mut config = Config::new(host, vcenter.username.clone(), read_password(&vcenter.password_file)?);
@@ -128,10 +128,10 @@ impl SimulatedSite {
 ///
 /// # Errors
 /// Returns an error if the flags contradict each other, or an image can't be read.
-pub fn nodes(vms: &SimulatedVms) -> Result<Nodes> {
+pub fn nodes(vms: &SimulatedVms) -> Result<NodeRuntime> {
     if vms.nodes == NodeKind::Simulated {
         ensure!(vms.images.is_empty(), "--image requires --nodes qemu: simulated nodes do not boot an image");
-        return Ok(Nodes::Simulated(vms.releases.clone()));
+        return Ok(NodeRuntime::Simulated(vms.releases.clone()));
     }
     ensure!(
         vms.releases.is_empty(),
@@ -142,7 +142,7 @@ pub fn nodes(vms: &SimulatedVms) -> Result<Nodes> {
         !images.is_empty(),
         "--nodes qemu requires --image: build one with `layercake image build --kubernetes v1.36 --output-folder images`, and pass its OVA"
     );
-    Ok(Nodes::Qemu(images))
+    Ok(NodeRuntime::Qemu(images))
 }
 
 /// Returns the flags for a simulated site's VMs, for the background process that runs the site.

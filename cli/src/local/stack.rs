@@ -6,34 +6,34 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use api::names::VMOP_NAMESPACE;
 use api::vmop::ProviderConfiguration;
 use plane::tools::Tools;
-use plane::{Running, Stack as Processes};
+use plane::{Running, StackIdentity as Processes};
 use sim::qemu::Hypervisor;
-use sim::{Nodes, Site, SiteNetworks};
+use sim::{NodeRuntime, SiteNetworks, SiteSimulation};
 
 use super::cluster::{Cluster, Programs};
 use super::configure::{apply_site, wait_for_images};
-use super::guarded::{Guarded, Needs};
+use super::guarded::{GuardedStack, StackPrograms};
 use super::serve::Served;
 use super::simulated_site::{self, SimulatedSite, nodes};
-use crate::args::{NodeKind, RegistryAccess, SiteNetwork, SiteNetworkProvider, Up, Wire};
+use crate::args::{NodeKind, RegistryAccess, SiteNetwork, SiteNetworkProvider, Up, VimProtocol};
 use crate::init::given::GivenSite;
 use crate::init::site_file::SiteFile;
-use crate::local::session::{Session, control};
+use crate::local::session::{StackSession, control};
 use crate::state::daemon::Daemon;
-use crate::state::folder::{Applied, Settings};
+use crate::state::folder::{AppliedPart, SiteSettings};
 
 /// Options for starting a stack.
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub needs: Needs,
+    pub needs: StackPrograms,
     /// The protocol between the VM operator and vCenter.
-    pub wire: Wire,
+    pub wire: VimProtocol,
     /// The network of the simulated site.
     pub network: SiteNetwork,
     /// The access that simulated nodes have to container registries.
     pub registry: RegistryAccess,
     /// The contents of the simulated site's VMs.
-    pub nodes: Nodes,
+    pub nodes: NodeRuntime,
     /// Additional arguments for the VM operator.
     pub vmop: Vec<String>,
     /// Additional arguments for gcm.
@@ -50,9 +50,9 @@ impl Options {
             args.nodes == NodeKind::Simulated || args.network == SiteNetwork::PortGroups,
             "--nodes qemu requires --network port-groups: NSX is simulated only for simulated nodes"
         );
-        let needs = Needs::of_this_program(sim::tools::programs())?;
+        let needs = StackPrograms::of_this_program(sim::tools::programs())?;
         Ok(Self {
-            needs: Needs { given: args.tools.iter().cloned().collect(), ..needs },
+            needs: StackPrograms { given: args.tools.iter().cloned().collect(), ..needs },
             wire: args.wire,
             network: args.network,
             registry: args.registry,
@@ -62,17 +62,17 @@ impl Options {
         })
     }
 
-    fn settings(&self) -> Settings {
-        let simulated = matches!(self.nodes, Nodes::Simulated(_));
+    fn settings(&self) -> SiteSettings {
+        let simulated = matches!(self.nodes, NodeRuntime::Simulated(_));
         let provider = match self.network {
             SiteNetwork::Nsx => SiteNetworkProvider::Nsx,
             SiteNetwork::PortGroups => SiteNetworkProvider::PortGroups,
         };
-        Settings {
+        SiteSettings {
             network_provider: provider.key().to_owned(),
             nodes_pull_images: simulated && self.registry == RegistryAccess::Reachable,
             simulated,
-            applied: Applied::All,
+            applied: AppliedPart::All,
             for_command: false,
         }
     }
@@ -80,13 +80,13 @@ impl Options {
 
 /// A running stack. The guard process ends the stack when this process ends, even if this process is killed.
 pub struct Stack {
-    guarded: Guarded,
+    guarded: GuardedStack,
     parts: Parts,
 }
 
 struct Parts {
     cluster: Cluster,
-    site: Site,
+    site: SiteSimulation,
     programs: Programs,
 }
 
@@ -108,14 +108,14 @@ impl Stack {
     pub async fn start_unless(options: &Options, given_up: impl Future<Output = ()>) -> Result<Option<Self>> {
         let start = async |stack: &_, tools| Box::pin(start_parts(options, stack, tools)).await;
         let open = || Ok(Processes::ephemeral()?);
-        let started = Guarded::start(&options.needs, open, start, given_up).await?;
+        let started = GuardedStack::start(&options.needs, open, start, given_up).await?;
         Ok(started.map(|(guarded, parts)| Self { guarded, parts }))
     }
 
     /// Returns the data that clients need to use the stack.
-    pub fn session(&self) -> Session {
+    pub fn session(&self) -> StackSession {
         let stack = self.guarded.stack();
-        Session {
+        StackSession {
             pid: std::process::id(),
             stack: stack.id().to_owned(),
             folder: stack.folder().to_owned(),
@@ -130,7 +130,7 @@ impl Stack {
         self.parts.cluster.plane().tools()
     }
 
-    pub fn site(&self) -> &Site {
+    pub fn site(&self) -> &SiteSimulation {
         &self.parts.site
     }
 
@@ -207,7 +207,7 @@ async fn start_parts(options: &Options, stack: &Arc<Processes>, tools: Tools) ->
 }
 
 /// Returns the site file and the credentials of a simulated site.
-async fn given_site(site: &Site, stack_id: &str, wire: Wire) -> Result<GivenSite> {
+async fn given_site(site: &SiteSimulation, stack_id: &str, wire: VimProtocol) -> Result<GivenSite> {
     let vcenter = site.vcenter();
     let mut objects = SimulatedSite::of(site).objects(None).await?;
     let configuration = SiteFile::new(objects.clone())?.configuration;

@@ -13,7 +13,7 @@ use crate::args::SiteNetworkProvider;
 
 /// The contents of a site file.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct SiteFileContents {
     /// vCenter's host name or address.
     pub host: String,
     /// vCenter's port.
@@ -48,7 +48,7 @@ pub struct SiteNamespace {
     pub classes: Vec<String>,
 }
 
-impl Site {
+impl SiteFileContents {
     /// Returns the objects in apply order.
     pub fn objects(&self) -> Vec<Value> {
         let mut objects = vec![self.configuration()];
@@ -158,8 +158,8 @@ mod tests {
         Candidate { name: name.to_owned(), id: id.to_owned() }
     }
 
-    fn site() -> Site {
-        Site {
+    fn site() -> SiteFileContents {
+        SiteFileContents {
             host: "vc.example.com".to_owned(),
             port: 443,
             thumbprint: Some("5B:E2".to_owned()),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn behind_nsx_a_site_names_no_network_and_no_addresses() {
-        let site = Site {
+        let site = SiteFileContents {
             provider: SiteNetworkProvider::Nsx,
             network: None,
             node_addresses: Vec::new(),

@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vsphere::{
-    Client, Compute, Config, Datastore, Kind, MoRef, Network, Place, PrivilegeScope, ShownCertificate, Trust,
+    Client, Compute, Config, Datastore, InventoryPath, Kind, MoRef, Network, PrivilegeScope, ServerTrust,
+    ShownCertificate,
 };
 
 use crate::args::{SiteDiscover, SiteNetworkProvider};
@@ -23,7 +24,7 @@ use crate::terminal::exit::{ExitStatus, failed};
 use crate::terminal::output::{write_err, write_out};
 use addresses::Endpoints;
 use choice::{Candidate, Choice, Question};
-use manifests::{Site, SiteNamespace};
+use manifests::{SiteFileContents, SiteNamespace};
 use roles::Grant;
 
 const DATACENTER: Question = Question::about("datacenter", "--datacenter");
@@ -119,7 +120,7 @@ async fn connect(args: &SiteDiscover) -> Result<(Client, ShownCertificate, bool)
     let shown = ShownCertificate::of(&config).await?;
     let thumbprint = args.thumbprint.as_deref().map(str::parse).transpose();
     let thumbprint = thumbprint.context("--thumbprint: write the SHA-256 of the certificate as AB:CD:…")?;
-    config.trust = thumbprint.map_or(Trust::System, Trust::Thumbprint);
+    config.trust = thumbprint.map_or(ServerTrust::System, ServerTrust::Thumbprint);
     match Client::connect(config).await {
         Ok(client) => Ok((client, shown, args.thumbprint.is_some())),
         Err(error) if matches!(error.kind(), Kind::Tls { .. }) => Err(ExitStatus::Refused.error(format!(
@@ -171,15 +172,15 @@ struct Places {
 }
 
 async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Places> {
-    let datacenters = vcenter.datacenters().await?;
+    let datacenters = vcenter.list_datacenters().await?;
     let all: Vec<_> = datacenters.iter().map(|place| candidate(place, "")).collect();
     let datacenter = DATACENTER.choose(&all, args.datacenter.as_deref())?;
     let moref = MoRef::datacenter(datacenter.chosen.id.as_str());
 
-    let computes = vcenter.computes(&moref).await?;
+    let computes = vcenter.list_computes(&moref).await?;
     let mut pools = Vec::new();
     for compute in &computes {
-        for place in vcenter.resource_pools(compute).await? {
+        for place in vcenter.list_resource_pools(compute).await? {
             pools.push((candidate_of_pool(compute, &place), compute));
         }
     }
@@ -192,11 +193,11 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Places> {
     let compute = pools.iter().find(|(candidate, _)| candidate.id == pool.chosen.id);
     let (_, compute) = compute.context("the pool has no cluster")?;
 
-    let folders = vcenter.vm_folders(&moref).await?;
+    let folders = vcenter.list_vm_folders(&moref).await?;
     let all: Vec<_> = folders.iter().map(|place| candidate(place, "the root of VMs")).collect();
     let folder = FOLDER.choose_or(&all, args.folder.as_deref(), || preferred_folder(&all));
 
-    let datastores = vcenter.datastores(&moref).await?;
+    let datastores = vcenter.list_datastores(&moref).await?;
     let datastores: Vec<_> = datastores.into_iter().filter(|one| is_usable(one, compute)).collect();
     let all: Vec<_> = datastores.iter().map(|one| named(&one.name, &one.moref)).collect();
     let datastore = DATASTORE.choose_or(&all, args.datastore.as_deref(), || largest(&datastores));
@@ -233,8 +234,8 @@ async fn choose(vcenter: &Client, args: &SiteDiscover) -> Result<Places> {
 /// Chooses the namespace's storage policy among the policies that the datastore satisfies.
 async fn choose_policy(vcenter: &Client, args: &SiteDiscover, datastore: &Candidate) -> Result<Choice> {
     let mut fitting = Vec::new();
-    for policy in vcenter.storage_policies().await? {
-        let datastores = match vcenter.compatible_datastores(&policy.id).await {
+    for policy in vcenter.list_storage_policies().await? {
+        let datastores = match vcenter.list_compatible_datastores(&policy.id).await {
             // Another client deleted the policy.
             Err(error) if error.is_not_found() => continue,
             datastores => datastores?,
@@ -257,7 +258,12 @@ impl Places {
         places.chain(network).chain([&self.library]).chain(&self.policy)
     }
 
-    fn site(&self, args: &SiteDiscover, endpoints: Option<Endpoints>, thumbprint: Option<String>) -> Site {
+    fn site(
+        &self,
+        args: &SiteDiscover,
+        endpoints: Option<Endpoints>,
+        thumbprint: Option<String>,
+    ) -> SiteFileContents {
         let (host, port) = address(&args.vcenter).unwrap_or_else(|_| (args.vcenter.clone(), 443));
         let namespace = args.namespace.clone().zip(self.policy.clone());
         let namespace = namespace.map(|(name, policy)| SiteNamespace {
@@ -271,7 +277,7 @@ impl Places {
             SiteNetworkProvider::PortGroups => args.node_addresses.clone(),
             SiteNetworkProvider::NetOperator | SiteNetworkProvider::Nsx => Vec::new(),
         };
-        Site {
+        SiteFileContents {
             host,
             port,
             thumbprint,
@@ -315,11 +321,11 @@ fn explain_roles(user: &str, grants: &[Grant]) -> String {
     )
 }
 
-fn candidate(place: &Place, root: &str) -> Candidate {
+fn candidate(place: &InventoryPath, root: &str) -> Candidate {
     named(if place.path.is_empty() { root } else { &place.path }, &place.moref)
 }
 
-fn candidate_of_pool(compute: &Compute, place: &Place) -> Candidate {
+fn candidate_of_pool(compute: &Compute, place: &InventoryPath) -> Candidate {
     let cluster = &compute.place.path;
     let name = if place.path.is_empty() { cluster.clone() } else { format!("{cluster}/{}", place.path) };
     named(&name, &place.moref)

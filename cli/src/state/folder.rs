@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use components::catalogue::LAYERCAKE;
-use components::render::Networks;
+use components::render::NodeNetworkProvider;
 use gcm::release::version::Version;
 use plane::stack::write_private;
 use serde::de::DeserializeOwned;
@@ -26,7 +26,7 @@ const MAX_NAME: usize = 40;
 
 /// A folder with the objects of one bootstrap cluster.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct BootstrapFolder {
     name: String,
     path: PathBuf,
 }
@@ -49,7 +49,7 @@ struct Place {
 /// The site settings that become program arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settings {
+pub struct SiteSettings {
     /// The network provider as written in the provider configuration.
     pub network_provider: String,
     /// True if nodes can reach the registries for add-on images.
@@ -57,7 +57,7 @@ pub struct Settings {
     /// True if the site is this machine's simulated site with simulated nodes.
     pub simulated: bool,
     /// The part of the site file that was applied.
-    pub applied: Applied,
+    pub applied: AppliedPart,
     /// True if a command with `--bootstrap` created the bootstrap cluster. Then the bootstrap cluster is deleted with
     /// its last workload cluster.
     pub for_command: bool,
@@ -66,19 +66,19 @@ pub struct Settings {
 /// The part of a site file that was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Applied {
+pub enum AppliedPart {
     /// The provider configuration, which the programs need to start.
     Configuration,
     All,
 }
 
-impl Settings {
-    pub fn networks(&self) -> Networks {
+impl SiteSettings {
+    pub fn networks(&self) -> NodeNetworkProvider {
         SiteNetworkProvider::of_key(&self.network_provider).networks()
     }
 }
 
-impl Folder {
+impl BootstrapFolder {
     /// Returns the folder of the bootstrap cluster with this name. The folder doesn't have to exist.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl Folder {
     ///
     /// # Errors
     /// Returns an error if the settings can't be read.
-    pub fn settings(&self) -> Result<Option<Settings>> {
+    pub fn settings(&self) -> Result<Option<SiteSettings>> {
         self.read("settings")
     }
 
@@ -201,7 +201,7 @@ impl Folder {
     ///
     /// # Errors
     /// Returns an error if the settings can't be written.
-    pub fn keep_settings(&self, settings: &Settings) -> Result<()> {
+    pub fn keep_settings(&self, settings: &SiteSettings) -> Result<()> {
         self.write("settings", settings)
     }
 
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_copy_is_refused_while_the_original_exists() {
         let state = tempfile::tempdir().unwrap();
-        let folder = |name: &str| Folder { name: name.to_owned(), path: state.path().join(name) };
+        let folder = |name: &str| BootstrapFolder { name: name.to_owned(), path: state.path().join(name) };
         let (original, copy) = (folder("lab"), folder("copy"));
         fs::create_dir(original.path()).unwrap();
         fs::write(original.path().join("id"), "0123456789abcdef").unwrap();

@@ -6,7 +6,7 @@ use anyhow::Result;
 use plane::space;
 use plane::supervise::Ending;
 
-use super::folder::Folder;
+use super::folder::BootstrapFolder;
 use super::record::Record;
 use crate::terminal::exit::refuse;
 
@@ -22,14 +22,14 @@ const LOW_MIB: u64 = 16;
 /// isn't in such a folder.
 pub fn name_of_kubeconfig(path: &Path) -> Option<String> {
     let name = path.parent()?.file_name()?.to_str()?;
-    let folder = Folder::of(name).ok()?;
+    let folder = BootstrapFolder::of(name).ok()?;
     (path.parent()? == folder.path()).then(|| name.to_owned())
 }
 
 /// Returns the reason why a bootstrap cluster doesn't respond, with the remedy, or `None` if the reason can't be
 /// determined.
 pub fn trouble(name: &str) -> Option<String> {
-    let folder = Folder::of(name).ok()?;
+    let folder = BootstrapFolder::of(name).ok()?;
     if !folder.exists() {
         return Some(format!(
             "Bootstrap cluster {name} does not exist. Those that exist: layercake bootstrap list"
@@ -45,7 +45,7 @@ pub fn trouble(name: &str) -> Option<String> {
 }
 
 /// Returns the reason why a running bootstrap cluster can't work, if there is one.
-pub fn of_running(folder: &Folder) -> Option<String> {
+pub fn of_running(folder: &BootstrapFolder) -> Option<String> {
     let name = folder.name();
     let endings = folder.daemon().read::<Record>().ok().flatten().map(|record| record.endings);
     let endings = endings.unwrap_or_default();
@@ -81,12 +81,12 @@ fn free_mib(path: &Path) -> Option<u64> {
 ///
 /// # Errors
 /// Returns an error if there is too little free space.
-pub fn check_space(folder: &Folder) -> Result<()> {
+pub fn check_space(folder: &BootstrapFolder) -> Result<()> {
     let needed = if folder.exists() { KNOWN_MIB } else { NEW_MIB };
     refuse_if_full(folder, free_mib(folder.path()), needed)
 }
 
-fn refuse_if_full(folder: &Folder, free: Option<u64>, needed: u64) -> Result<()> {
+fn refuse_if_full(folder: &BootstrapFolder, free: Option<u64>, needed: u64) -> Result<()> {
     match free.filter(|free| *free < needed) {
         None => Ok(()),
         Some(free) => Err(refuse(&format!(
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_refused_with_what_is_needed() {
-        let folder = Folder::of("lab").unwrap();
+        let folder = BootstrapFolder::of("lab").unwrap();
         assert!(refuse_if_full(&folder, Some(NEW_MIB), NEW_MIB).is_ok());
         assert!(refuse_if_full(&folder, None, NEW_MIB).is_ok(), "what cannot be seen is tried");
         let error = refuse_if_full(&folder, Some(7), KNOWN_MIB).unwrap_err();

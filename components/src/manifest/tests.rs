@@ -68,7 +68,7 @@ spec:
 #[test]
 fn upstream_manifests_become_what_the_plane_applies() {
     let manifests = Manifests::sorted("capi", from_kustomize("capi", UPSTREAM).unwrap()).unwrap();
-    let endpoint = Endpoint { port: 4711, ca_bundle: "Q0E=".to_owned(), conversion_key: None };
+    let endpoint = WebhookEndpoint { port: 4711, ca_bundle: "Q0E=".to_owned(), conversion_key: None };
     assert_eq!(converting_namespace(&manifests.definitions[0]), Some("capi-system"));
     insta::assert_yaml_snapshot!((
         &manifests.namespaces,
@@ -81,7 +81,7 @@ fn upstream_manifests_become_what_the_plane_applies() {
 
 #[test]
 fn reaching_adds_nothing_to_what_calls_no_service() {
-    let endpoint = Endpoint { port: 1, ca_bundle: String::new(), conversion_key: None };
+    let endpoint = WebhookEndpoint { port: 1, ca_bundle: String::new(), conversion_key: None };
     for document in parse("", UPSTREAM).unwrap().iter_mut().filter(|document| document["kind"] == "Namespace")
     {
         let before = document.clone();
@@ -93,7 +93,7 @@ fn reaching_adds_nothing_to_what_calls_no_service() {
 #[test]
 fn only_conversions_are_asked_for_with_the_key() {
     let key = Some("k".to_owned());
-    let endpoint = Endpoint { port: 1, ca_bundle: String::new(), conversion_key: key };
+    let endpoint = WebhookEndpoint { port: 1, ca_bundle: String::new(), conversion_key: key };
     let service = json!({ "service": { "path": "/convert" } });
     let mut definition = json!({ "spec": { "conversion": { "webhook": { "clientConfig": service } } } });
     let mut webhooks = json!({ "webhooks": [{ "clientConfig": service }] });

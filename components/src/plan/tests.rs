@@ -5,13 +5,13 @@ use crate::catalogue::Registries;
 use crate::certificate;
 use crate::manifest::Manifests;
 use crate::memory::GO_LIMIT;
-use crate::render::Networks;
+use crate::render::NodeNetworkProvider;
 
 fn options(certificates: Certificates) -> Options {
     Options {
         registries: Registries::default(),
         certificates,
-        networks: Networks::PortGroups,
+        networks: NodeNetworkProvider::PortGroups,
         nodes_pull_images: false,
         memory_limits: BTreeMap::new(),
     }
@@ -21,11 +21,11 @@ fn all() -> Vec<&'static Component> {
     COMPONENTS.iter().collect()
 }
 
-fn own(options: &Options) -> Installation {
+fn own(options: &Options) -> InstallationObjects {
     own_of(options, &all())
 }
 
-fn own_of(options: &Options, components: &[&'static Component]) -> Installation {
+fn own_of(options: &Options, components: &[&'static Component]) -> InstallationObjects {
     let wanted = wanted_certificates(options, components).unwrap();
     let now = OffsetDateTime::now_utc();
     let pairs = wanted.iter().map(|one| (one.component, certificate::generate(&one.dns_names, now).unwrap()));
@@ -72,7 +72,8 @@ fn with_cert_manager_it_makes_all_certificates() {
     let options = options(Certificates::CertManager);
     assert_eq!(wanted_certificates(&options, &all()).unwrap(), []);
     let installation = installation(&options, &all(), &BTreeMap::new()).unwrap();
-    let kinds = |part: &Part| part.objects.iter().filter(|one| one["kind"] == "Certificate").count();
+    let kinds =
+        |part: &ComponentObjects| part.objects.iter().filter(|one| one["kind"] == "Certificate").count();
     let with: Vec<_> =
         installation.parts.iter().filter(|part| kinds(part) == 1).map(|part| part.component.name).collect();
     assert_eq!(
@@ -86,7 +87,7 @@ fn with_cert_manager_it_makes_all_certificates() {
 fn deployments_run_on_one_node_with_images_of_the_version() {
     let options = Options {
         registries: Registries { own: Some("registry.example.com/l".to_owned()), ..Registries::default() },
-        networks: Networks::Nsx,
+        networks: NodeNetworkProvider::Nsx,
         nodes_pull_images: true,
         ..options(Certificates::Own)
     };
@@ -158,7 +159,7 @@ fn nothing_of_another_tools_installation_is_touched() {
 #[test]
 fn the_embedded_plane_runs_what_is_installed() {
     for part in own(&options(Certificates::Own)).parts {
-        let Component { name, source: Source::Config(folder), .. } = part.component else { continue };
+        let Component { name, source: ManifestSource::Config(folder), .. } = part.component else { continue };
         let embedded = config::manifests(folder).unwrap();
         let installed: Vec<_> = part.documents().cloned().collect();
         let found = Manifests::sorted(name, installed.iter().cloned()).unwrap();

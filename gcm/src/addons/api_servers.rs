@@ -11,7 +11,7 @@ use kube::api::{GetParams, ListParams};
 use kube::core::Request;
 use serde::Deserialize;
 
-use super::guest::Guest;
+use super::guest::WorkloadClusterClient;
 
 /// The namespace and name of both the ConfigMap that contains the configuration and the DaemonSet that copies it to the nodes.
 pub const GUEST_OBJECT: (&str, &str) = ("kube-system", "api-server-authentication");
@@ -177,7 +177,7 @@ struct Manager {
     time: Option<String>,
 }
 
-impl Guest {
+impl WorkloadClusterClient {
     /// Checks if all API servers use the configuration with this hash. Returns an error only if the workload cluster doesn't
     /// respond.
     pub async fn survey_authentication(&self, hash: &str) -> Result<AuthenticationUse, GuestError> {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bounds::Confidential;
-use kit::bounded::{Exceeded, Limits};
+use kit::bounded::{ComputationLimits, Exceeded};
 
 /// The maximum total size of a bundle's files, in bytes. A ConfigMap and a Secret together can hold this much.
 pub const MAX_BYTES: usize = 2 << 20;
 /// The limits for reading a bundle's files, including rendered templates. 2 MiB of dense CustomResourceDefinitions need half of
 /// this memory.
-pub const LIMITS: Limits = Limits { bytes: 48 << 20, time: Duration::from_secs(20) };
+pub const LIMITS: ComputationLimits = ComputationLimits { bytes: 48 << 20, time: Duration::from_secs(20) };
 
 /// The reasons why a bundle can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ impl AddonType {
 
 /// Defines when gcm applies a bundle, and if it reverts changes to the bundle's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum BundleMode {
     /// Reverts changes by other clients.
     #[default]
     Reconcile,
@@ -81,7 +81,7 @@ pub enum Mode {
     Unmanaged,
 }
 
-impl Mode {
+impl BundleMode {
     /// Returns true if changes by other clients are kept.
     pub fn is_once(self) -> bool {
         matches!(self, Self::ApplyOnce | Self::OncePerVersion)
@@ -121,7 +121,7 @@ pub struct BundleFile {
 pub struct Bundle {
     /// The version, for display.
     pub version: Option<String>,
-    pub mode: Mode,
+    pub mode: BundleMode,
     /// The names of the add-ons that must work before this add-on is applied.
     pub after: Vec<String>,
     /// The files, in the order in which they are applied. If the list is empty, the built-in bundle with the add-on's name is
@@ -141,16 +141,16 @@ pub struct BundleSecret {
 
 #[cfg(test)]
 mod tests {
-    use super::Mode;
+    use super::BundleMode;
 
     #[test]
     fn what_is_applied_once_is_left_alone_afterwards() {
-        let leaves = |mode: &str, applied, version| Mode::of(mode).unwrap().leaves(applied, version);
+        let leaves = |mode: &str, applied, version| BundleMode::of(mode).unwrap().leaves(applied, version);
         assert!(leaves("ApplyOnce", "v1", Some("v2")));
         assert!(leaves("OncePerVersion", "v1", Some("v1")));
         assert!(leaves("OncePerVersion", "", None), "a bundle without a version");
         assert!(!leaves("OncePerVersion", "v1", Some("v2")), "an upgrade brings another version");
         assert!(!leaves("Reconcile", "v1", Some("v1")));
-        assert!(Mode::of("Sometimes").is_none());
+        assert!(BundleMode::of("Sometimes").is_none());
     }
 }

@@ -21,7 +21,7 @@ const NETWORK_SLOT: &str = "cni";
 
 /// The source of a bundle.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum BundleSource {
     /// gcm itself.
     BuiltIn(BuiltIn),
     /// The release's node image.
@@ -41,7 +41,7 @@ pub enum Source {
     },
 }
 
-impl PartialEq for Source {
+impl PartialEq for BundleSource {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::BuiltIn(a), Self::BuiltIn(b)) => a == b,
@@ -62,7 +62,7 @@ pub struct ChosenAddon {
     pub name: String,
     /// The add-on type, if known.
     pub type_: Option<AddonType>,
-    pub source: Source,
+    pub source: BundleSource,
 }
 
 impl ChosenAddon {
@@ -74,11 +74,11 @@ impl ChosenAddon {
     /// Describes the bundle's source, for messages.
     pub fn origin(&self) -> String {
         match &self.source {
-            Source::BuiltIn(_) => "the built-in bundle".to_owned(),
-            Source::Image(image) => format!("VirtualMachineImage {}", image.name_any()),
-            Source::ConfigMap { name, .. } => format!("ConfigMap {name}"),
-            Source::Generated(_) => "the configuration of the namespace".to_owned(),
-            Source::Nowhere { .. } => "no bundle".to_owned(),
+            BundleSource::BuiltIn(_) => "the built-in bundle".to_owned(),
+            BundleSource::Image(image) => format!("VirtualMachineImage {}", image.name_any()),
+            BundleSource::ConfigMap { name, .. } => format!("ConfigMap {name}"),
+            BundleSource::Generated(_) => "the configuration of the namespace".to_owned(),
+            BundleSource::Nowhere { .. } => "no bundle".to_owned(),
         }
     }
 }
@@ -228,21 +228,21 @@ fn container_network(offer: &Offer<'_>, maps: &Maps) -> ChosenAddon {
     let source = if let Some((map, _)) = maps.get(offer.cni) {
         of_config_map(map)
     } else if let Some(image) = offer.image.filter(|image| image::property(image, offer.cni).is_some()) {
-        Source::Image(Arc::clone(image))
+        BundleSource::Image(Arc::clone(image))
     } else if let Some(bundle) = BuiltIn::named(offer.cni).filter(|bundle| bundle.type_ == AddonType::Cni) {
-        Source::BuiltIn(bundle)
+        BundleSource::BuiltIn(bundle)
     } else {
         let mut known = container_networks(offer.config_maps.iter().map(AsRef::as_ref));
         known.insert(builtin::NETWORK.to_owned());
         let carried = offer.image.into_iter().flat_map(|image| image::carried(image));
         known.extend(carried.filter(|name| image::NETWORKS.contains(name)).map(str::to_owned));
-        Source::Nowhere { known: known.into_iter().collect() }
+        BundleSource::Nowhere { known: known.into_iter().collect() }
     };
     ChosenAddon { name: offer.cni.to_owned(), type_: Some(AddonType::Cni), source }
 }
 
-fn of_config_map(map: &PartialObjectMeta<ConfigMap>) -> Source {
-    Source::ConfigMap { name: map.name_any(), version: map.resource_version().unwrap_or_default() }
+fn of_config_map(map: &PartialObjectMeta<ConfigMap>) -> BundleSource {
+    BundleSource::ConfigMap { name: map.name_any(), version: map.resource_version().unwrap_or_default() }
 }
 
 /// Returns the add-on's name if it consists of lowercase letters, digits and inner hyphens. The name becomes a label value and

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use bounds::{Confidential, printable};
 use k8s_openapi::api::core::v1::Secret;
 
-use super::bundle::{Bundle, BundleFile, BundleSecret, MAX_BYTES, Mode};
+use super::bundle::{Bundle, BundleFile, BundleMode, BundleSecret, MAX_BYTES};
 use super::render::TEMPLATE;
 
 /// The type of a Secret that contains bundle files. gcm doesn't read Secrets of other types.
@@ -33,7 +33,7 @@ pub fn read(data: &BTreeMap<String, String>) -> Result<Bundle, String> {
         match key.as_str() {
             "version" => bundle.version = Some(word.chars().take(64).collect()),
             "mode" => {
-                bundle.mode = Mode::of(word).ok_or_else(|| {
+                bundle.mode = BundleMode::of(word).ok_or_else(|| {
                     format!(
                         "mode {:?} is not Reconcile, ApplyOnce, OncePerVersion or Unmanaged",
                         printable(word, 64)
@@ -117,7 +117,7 @@ mod tests {
             ("a.yml", "a"),
         ]))
         .unwrap();
-        assert_eq!((bundle.version.as_deref(), bundle.mode), (Some("v3.30.0"), Mode::ApplyOnce));
+        assert_eq!((bundle.version.as_deref(), bundle.mode), (Some("v3.30.0"), BundleMode::ApplyOnce));
         assert_eq!(
             (bundle.after.len(), bundle.secret.as_ref().map(|secret| secret.name.as_str())),
             (2, Some("keys"))

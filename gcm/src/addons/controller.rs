@@ -22,15 +22,15 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::bundle::Mode;
-use super::choice::{ChosenAddon, Source};
-use super::deployment::Intent;
-use super::guest::{Guest, Sighting};
-use super::guests::{Guests, KnownGuest, Wakes, Wanted, WantedAddons};
+use super::bundle::BundleMode;
+use super::choice::{BundleSource, ChosenAddon};
+use super::deployment::AddonIntent;
+use super::guest::{Sighting, WorkloadClusterClient};
+use super::guests::{KnownGuest, ReachableGuests, Wakes, WantedAddons, WantedState};
 use super::manifest::Manifest;
 use super::node_bound::bind;
 use super::report::{AddonReport, AddonState};
-use super::session::Session;
+use super::session::GuestSession;
 use super::sources;
 use super::survey::{GuestSurvey, required_tokens};
 
@@ -74,13 +74,13 @@ impl ReconcileError for RoundError {
 struct Context {
     management: Client,
     image_addons: ImageAddons,
-    guests: Guests,
+    guests: ReachableGuests,
     /// The permits to hold a bundle in memory, by namespace.
     bundles: Lane,
 }
 
 impl Context {
-    fn new(management: Client, image_addons: ImageAddons, guests: Guests) -> Arc<Self> {
+    fn new(management: Client, image_addons: ImageAddons, guests: ReachableGuests) -> Arc<Self> {
         Arc::new(Self { management, image_addons, guests, bundles: Lane::per_share(SHARE) })
     }
 }
@@ -90,7 +90,7 @@ pub async fn run(
     runtime: &Runtime,
     clusters: &Cache<TanzuKubernetesCluster>,
     image_addons: ImageAddons,
-    guests: Guests,
+    guests: ReachableGuests,
     needs_round: Wakes,
 ) {
     let ctx = Context::new(runtime.client.clone(), image_addons, guests);
@@ -114,7 +114,7 @@ async fn reconcile(tkc: Arc<TanzuKubernetesCluster>, ctx: Arc<Context>) -> Resul
 
 async fn reconcile_guest(guest: &Arc<KnownGuest>, ctx: &Context) -> Result<Next, RoundError> {
     let mut progress = guest.progress.lock().await;
-    let Wanted { addons: wanted, is_new } = guest.take_wanted();
+    let WantedState { addons: wanted, is_new } = guest.take_wanted();
     if is_new {
         progress.restart();
     }
@@ -162,7 +162,7 @@ struct Round<'a> {
 
 /// The result of one round.
 struct Done {
-    session: Session,
+    session: GuestSession,
     reports: Vec<AddonReport>,
     survey: GuestSurvey,
     /// The time until the next survey, if this round reused the last survey.
@@ -171,7 +171,7 @@ struct Done {
 
 impl Round<'_> {
     /// Runs the round for all add-ons. Returns an error if the workload cluster doesn't respond.
-    async fn run(&self, session: Option<Session>) -> Result<Done, GuestError> {
+    async fn run(&self, session: Option<GuestSession>) -> Result<Done, GuestError> {
         let wanted = self.wanted;
         let mut session = match session.filter(|session| session.server == wanted.server) {
             Some(session) => session,
@@ -191,32 +191,32 @@ impl Round<'_> {
     }
 
     /// Connects to the workload cluster, and starts to listen to the session's watches.
-    async fn open_session(&self) -> Result<Session, GuestError> {
+    async fn open_session(&self) -> Result<GuestSession, GuestError> {
         let server = &self.wanted.server;
-        let (mut session, sightings) = Session::new(self.connect(server).await?, server);
+        let (mut session, sightings) = GuestSession::new(self.connect(server).await?, server);
         let listener = listen(Arc::downgrade(self.guest), sightings, self.ctx.guests.clone());
         session.listener = Some(AbortOnDropHandle::new(tokio::spawn(listener)));
         Ok(session)
     }
 
     /// Prepares a connection to the workload cluster at URL `server` with Cluster API's kubeconfig.
-    async fn connect(&self, server: &str) -> Result<Guest, GuestError> {
+    async fn connect(&self, server: &str) -> Result<WorkloadClusterClient, GuestError> {
         let KnownGuest { namespace, name: cluster, .. } = &**self.guest;
         let name = api::names::kubeconfig_secret(cluster);
         let unusable = |what: String| GuestError::Unreachable(format!("Secret {name}: {what}"));
         let secret = get::<Secret>(&self.ctx.management, Some(namespace), &name).await;
         let secret = secret.map_err(|error| unusable(format!("it can't be read: {error}")))?;
         let secret = secret.ok_or_else(|| unusable("it does not exist yet".to_owned()))?;
-        Guest::connect(namespace, cluster, &secret, server).await.map_err(unusable)
+        WorkloadClusterClient::connect(namespace, cluster, &secret, server).await.map_err(unusable)
     }
 
     async fn look_after(
         &self,
         addon: &ChosenAddon,
-        session: &mut Session,
+        session: &mut GuestSession,
         before: &[AddonReport],
     ) -> Result<AddonState, GuestError> {
-        if let Source::Nowhere { known } = &addon.source {
+        if let BundleSource::Nowhere { known } = &addon.source {
             return Ok(AddonState::Unprovided(describe_unprovided(&addon.name, known)));
         }
         if self.wants_bundle(addon, session).await {
@@ -230,7 +230,7 @@ impl Round<'_> {
     }
 
     /// Returns true if an add-on's bundle must be read again.
-    async fn wants_bundle(&self, addon: &ChosenAddon, session: &mut Session) -> bool {
+    async fn wants_bundle(&self, addon: &ChosenAddon, session: &mut GuestSession) -> bool {
         let deployment = session.deployment(addon.slot());
         if deployment.wants_bundle(&addon.source, &self.wanted.values) {
             return true;
@@ -245,7 +245,7 @@ impl Round<'_> {
     async fn apply(
         &self,
         addon: &ChosenAddon,
-        session: &mut Session,
+        session: &mut GuestSession,
         before: &[AddonReport],
     ) -> Result<Option<AddonState>, GuestError> {
         let (namespace, values) = (&self.guest.namespace, &self.wanted.values);
@@ -254,11 +254,11 @@ impl Round<'_> {
             Ok(bundle) => bundle,
             Err(reason) => return failed(reason),
         };
-        let is_ours = matches!(addon.source, Source::BuiltIn(_) | Source::Image(_));
+        let is_ours = matches!(addon.source, BundleSource::BuiltIn(_) | BundleSource::Image(_));
         if is_ours && self.ctx.image_addons == ImageAddons::Once {
-            bundle.mode = Mode::OncePerVersion;
+            bundle.mode = BundleMode::OncePerVersion;
         }
-        if bundle.mode == Mode::Unmanaged {
+        if bundle.mode == BundleMode::Unmanaged {
             session.release(addon.slot());
             return Ok(Some(AddonState::Unmanaged));
         }
@@ -268,10 +268,10 @@ impl Round<'_> {
             return Ok(Some(AddonState::Pending(format!("it waits for add-on {other}"))));
         }
         let manifests = match &addon.source {
-            Source::Generated(generated) => Ok(generated.manifests().to_vec()),
+            BundleSource::Generated(generated) => Ok(generated.manifests().to_vec()),
             _ => sources::parse(namespace, &bundle, values).await,
         };
-        let is_in_image = matches!(addon.source, Source::Image(_));
+        let is_in_image = matches!(addon.source, BundleSource::Image(_));
         let bound = |manifests: Vec<Manifest>| {
             manifests.into_iter().map(|manifest| bind(manifest, &values.node_release)).collect()
         };
@@ -282,7 +282,8 @@ impl Round<'_> {
         };
         let slot = addon.slot();
         session.deployment(slot).required_tokens = required_tokens(&manifests, &self.wanted.survey.tokens);
-        let intent = Intent { slot, source: &addon.source, bundle: &bundle, manifests: &manifests, values };
+        let intent =
+            AddonIntent { slot, source: &addon.source, bundle: &bundle, manifests: &manifests, values };
         session.apply(&intent).await
     }
 }
@@ -297,7 +298,7 @@ fn describe_unprovided(name: &str, known: &[String]) -> String {
 
 /// Records watch events, and requests a round after those that require one, until the session ends. While a round runs, events
 /// wait, because the round changes the state that they are compared with.
-async fn listen(guest: Weak<KnownGuest>, mut sightings: mpsc::Receiver<Sighting>, guests: Guests) {
+async fn listen(guest: Weak<KnownGuest>, mut sightings: mpsc::Receiver<Sighting>, guests: ReachableGuests) {
     while let Some(sighting) = sightings.recv().await {
         if !note(&guest, &sighting).await {
             continue;
@@ -329,8 +330,8 @@ mod tests {
     #[tokio::test]
     async fn a_guest_that_stays_unreachable_is_tried_again_and_reported_until_it_is_forgotten() {
         let runtime = Runtime::detached(server(|_| refusal(404, "NotFound")).0);
-        let (guests, needs_round, mut has_report) = Guests::new(runtime.shutdown.clone());
-        let source = Source::ConfigMap { name: "web".to_owned(), version: "1".to_owned() };
+        let (guests, needs_round, mut has_report) = ReachableGuests::new(runtime.shutdown.clone());
+        let source = BundleSource::ConfigMap { name: "web".to_owned(), version: "1".to_owned() };
         let addon = ChosenAddon { name: "web".to_owned(), type_: None, source };
         guests.want("ns", "c", WantedAddons { addons: vec![addon], ..wanted("https://10.0.0.1:6443") });
         let (started, controlled) = (runtime.clone(), guests.clone());

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use kit::guest::{GuestError, Refusal, bounded};
+use kit::guest::{ApiRejection, GuestError, bounded};
 
 use super::apply_set;
-use super::bundle::{Bundle, BundleSecret, Mode};
-use super::choice::Source;
-use super::drift::{Change, Written};
-use super::guest::{Guest, Membership, ServedKind, Sighting};
-use super::health::{self, Health, Live};
+use super::bundle::{Bundle, BundleMode, BundleSecret};
+use super::choice::BundleSource;
+use super::drift::{RequiredAction, Written};
+use super::guest::{Membership, ServedKind, Sighting, WorkloadClusterClient};
+use super::health::{self, Health, HealthFields};
 use super::manifest::{Manifest, ObjectKey, stage};
 use super::render::Values;
 use super::report::AddonState;
@@ -30,14 +30,14 @@ struct AppliedObject {
 
 /// The state of one add-on in one workload cluster since the connection was established.
 #[derive(Default)]
-pub struct Deployment {
+pub struct AddonDeployment {
     /// The source of the last applied bundle.
-    pub source: Option<Source>,
+    pub source: Option<BundleSource>,
     /// The version of the last applied bundle.
     pub version: Option<String>,
     /// The names of the add-ons that must work before this add-on is applied.
     pub after: Vec<String>,
-    pub mode: Mode,
+    pub mode: BundleMode,
     /// The Secret that the bundle was read from. If it changes, the bundle must be read again. `None` for a bundle that isn't
     /// applied again.
     pub secret: Option<BundleSecret>,
@@ -52,11 +52,11 @@ pub struct Deployment {
 }
 
 /// An add-on's desired state.
-pub struct Intent<'a> {
+pub struct AddonIntent<'a> {
     /// The add-on's slot in the workload cluster.
     pub slot: &'a str,
     /// The bundle source.
-    pub source: &'a Source,
+    pub source: &'a BundleSource,
     pub bundle: &'a Bundle,
     /// The bundle's objects.
     pub manifests: &'a [Manifest],
@@ -64,7 +64,7 @@ pub struct Intent<'a> {
     pub values: &'a Values,
 }
 
-impl Intent<'_> {
+impl AddonIntent<'_> {
     fn manager(&self) -> String {
         format!("gcm/addon/{}", self.slot)
     }
@@ -72,7 +72,7 @@ impl Intent<'_> {
     /// Returns the end of the remedy for a conflict with a foreign object: an alternative to deleting the object, or an empty
     /// string.
     fn remedy(&self) -> &'static str {
-        if matches!(self.source, Source::Generated(_)) { "" } else { ", or remove it from the bundle" }
+        if matches!(self.source, BundleSource::Generated(_)) { "" } else { ", or remove it from the bundle" }
     }
 
     fn hash(&self) -> u64 {
@@ -84,10 +84,10 @@ impl Intent<'_> {
     }
 }
 
-impl Deployment {
+impl AddonDeployment {
     /// Returns true if the bundle must be read again: the source or the values changed, the bundle isn't applied completely, or
     /// objects drifted.
-    pub fn wants_bundle(&self, source: &Source, values: &Values) -> bool {
+    pub fn wants_bundle(&self, source: &BundleSource, values: &Values) -> bool {
         let is_same = self.source.as_ref() == Some(source) && self.values == *values;
         !is_same || !self.complete || !self.drifted.is_empty()
     }
@@ -103,9 +103,9 @@ impl Deployment {
         match sighting {
             Sighting::Seen(key, now) => {
                 match self.objects.get(key).map(|object| object.written.change(now)) {
-                    Some(Change::Drift) => self.drifted.insert(key.clone()),
-                    Some(Change::Status) => health::has_health(key),
-                    Some(Change::None) | None => false,
+                    Some(RequiredAction::Drift) => self.drifted.insert(key.clone()),
+                    Some(RequiredAction::Status) => health::has_health(key),
+                    Some(RequiredAction::None) | None => false,
                 }
             }
             Sighting::Gone(key) => self.objects.contains_key(key) && self.drifted.insert(key.clone()),
@@ -124,8 +124,8 @@ impl Deployment {
     /// if the API server refused an object, and an error only if the workload cluster doesn't respond.
     pub async fn apply(
         &mut self,
-        guest: &mut Guest,
-        intent: &Intent<'_>,
+        guest: &mut WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
     ) -> Result<Option<AddonState>, GuestError> {
         let hash = intent.hash();
         let is_kept = !intent.bundle.mode.is_once();
@@ -171,8 +171,8 @@ impl Deployment {
 
     async fn write_parent(
         &self,
-        guest: &Guest,
-        intent: &Intent<'_>,
+        guest: &WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
         before: &BTreeSet<(String, String)>,
         applied: Option<&str>,
     ) -> Result<(), GuestError> {
@@ -191,8 +191,8 @@ impl Deployment {
     /// Applies every object, in stages. Continues after a refused object, and returns a summary of the refusals.
     async fn apply_all(
         &mut self,
-        guest: &mut Guest,
-        intent: &Intent<'_>,
+        guest: &mut WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
     ) -> Result<Option<AddonState>, GuestError> {
         let mut refused = Vec::new();
         let mut last_stage = 0;
@@ -211,8 +211,8 @@ impl Deployment {
     /// Applies one object. Returns a message if the API server refused it.
     async fn apply_one(
         &mut self,
-        guest: &mut Guest,
-        intent: &Intent<'_>,
+        guest: &mut WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
         manifest: &Manifest,
     ) -> Result<Option<String>, GuestError> {
         let set = apply_set::id(intent.slot);
@@ -226,7 +226,7 @@ impl Deployment {
         match guest.apply(&kind, manifest, &of).await {
             Ok(metadata) => {
                 let written = Written::of(&metadata);
-                let key = Guest::key(&kind, key);
+                let key = WorkloadClusterClient::key(&kind, key);
                 self.drifted.remove(&key);
                 self.objects.insert(key, AppliedObject { kind, written });
                 Ok(None)
@@ -239,13 +239,13 @@ impl Deployment {
     /// Returns the keys of the bundle's objects as the workload cluster serves them. Kinds that aren't served are left out.
     async fn wanted(
         &self,
-        guest: &mut Guest,
-        intent: &Intent<'_>,
+        guest: &mut WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
     ) -> Result<BTreeSet<ObjectKey>, GuestError> {
         let mut wanted = BTreeSet::new();
         for Manifest { key, version, .. } in intent.manifests {
             match guest.served(&key.group, version, &key.kind).await {
-                Ok(kind) => drop(wanted.insert(Guest::key(&kind, key))),
+                Ok(kind) => drop(wanted.insert(WorkloadClusterClient::key(&kind, key))),
                 Err(GuestError::Refused(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -255,7 +255,7 @@ impl Deployment {
 
     /// Waits until the applied CustomResourceDefinitions are established, for at most [`ESTABLISHED_WITHIN`]. Their kinds aren't
     /// served before that.
-    async fn wait_until_established(&self, guest: &Guest) -> Result<(), GuestError> {
+    async fn wait_until_established(&self, guest: &WorkloadClusterClient) -> Result<(), GuestError> {
         let definitions = self.objects.iter().filter(|(key, _)| key.kind == "CustomResourceDefinition");
         let end = tokio::time::Instant::now() + ESTABLISHED_WITHIN;
         for (key, object) in definitions {
@@ -273,8 +273,8 @@ impl Deployment {
     /// Deletes the objects that the bundle no longer contains. `before` contains the parent's kinds as pairs of group and kind.
     async fn prune(
         &self,
-        guest: &mut Guest,
-        intent: &Intent<'_>,
+        guest: &mut WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
         before: &BTreeSet<(String, String)>,
     ) -> Result<Option<AddonState>, GuestError> {
         let set = apply_set::id(intent.slot);
@@ -302,13 +302,13 @@ impl Deployment {
     /// Applies only the objects that other clients changed or deleted.
     async fn repair(
         &mut self,
-        guest: &mut Guest,
-        intent: &Intent<'_>,
+        guest: &mut WorkloadClusterClient,
+        intent: &AddonIntent<'_>,
     ) -> Result<Option<AddonState>, GuestError> {
         let mut refused = Vec::new();
         for key in std::mem::take(&mut self.drifted) {
             let Some(kind) = self.objects.get(&key).map(|object| object.kind.clone()) else { continue };
-            let of_key = |manifest: &&Manifest| Guest::key(&kind, &manifest.key) == key;
+            let of_key = |manifest: &&Manifest| WorkloadClusterClient::key(&kind, &manifest.key) == key;
             let Some(manifest) = intent.manifests.iter().find(of_key) else { continue };
             tracing::info!(addon = intent.slot, object = %key, "the object was changed by another client; applying it again");
             if let Some(reason) = self.apply_one(guest, intent, manifest).await? {
@@ -320,7 +320,7 @@ impl Deployment {
     }
 
     /// Checks if the applied objects work. Returns the first failure, or otherwise the first object that isn't ready.
-    pub async fn health(&self, guest: &Guest) -> Result<AddonState, GuestError> {
+    pub async fn health(&self, guest: &WorkloadClusterClient) -> Result<AddonState, GuestError> {
         let mut waiting = None;
         for (key, object) in self.objects.iter().filter(|(key, _)| health::has_health(key)) {
             let found = match guest.get(&object.kind, key).await? {
@@ -341,7 +341,7 @@ impl Deployment {
 
 /// Describes why the API server refused an object. The API server's messages quote values, so they are omitted for objects from
 /// a Secret, except for conflicts: a conflict's message only names fields and managers.
-fn describe_refusal(manifest: &Manifest, refusal: &Refusal) -> String {
+fn describe_refusal(manifest: &Manifest, refusal: &ApiRejection) -> String {
     let key = &manifest.key;
     if manifest.secret && refusal.code != CONFLICT {
         let code = refusal.code;
@@ -353,7 +353,11 @@ fn describe_refusal(manifest: &Manifest, refusal: &Refusal) -> String {
 }
 
 /// Checks if an object works. If the Pods of a workload (API group `apps`) don't start, includes the reason of one Pod.
-async fn with_pods(guest: &Guest, key: &ObjectKey, live: &Live) -> Result<Health, GuestError> {
+async fn with_pods(
+    guest: &WorkloadClusterClient,
+    key: &ObjectKey,
+    live: &HealthFields,
+) -> Result<Health, GuestError> {
     let found = health::health(key, live);
     let (Health::InProgress(why), Some(labels), Some(namespace)) =
         (&found, live.pod_labels(), &key.namespace)

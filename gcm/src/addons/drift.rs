@@ -14,7 +14,7 @@ pub struct Written {
 
 /// The action that a change requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RequiredAction {
     /// No action: the object is as gcm wrote it, or the event is older than the write.
     None,
     /// Check the object's health: only the status changed.
@@ -30,20 +30,20 @@ impl Written {
     }
 
     /// Returns the action that the later state `now` requires.
-    pub fn change(&self, now: &Self) -> Change {
+    pub fn change(&self, now: &Self) -> RequiredAction {
         if now.version <= self.version {
-            return Change::None;
+            return RequiredAction::None;
         }
         match (self.generation, now.generation) {
             (Some(before), Some(after)) if before == after => {
                 if self.marks == now.marks {
-                    Change::Status
+                    RequiredAction::Status
                 } else {
-                    Change::Drift
+                    RequiredAction::Drift
                 }
             }
             // Kinds without generations don't have a status, so every new version is drift.
-            _ => Change::Drift,
+            _ => RequiredAction::Drift,
         }
     }
 }
@@ -74,15 +74,15 @@ mod tests {
     fn only_what_others_wrote_later_is_drift() {
         let written = Written::of(&meta("10", Some(2), "x"));
         for (now, expected) in [
-            (meta("10", Some(2), "x"), Change::None),
-            (meta("9", Some(1), "x"), Change::None),
-            (meta("11", Some(2), "x"), Change::Status),
-            (meta("11", Some(3), "x"), Change::Drift),
-            (meta("11", Some(2), "y"), Change::Drift),
+            (meta("10", Some(2), "x"), RequiredAction::None),
+            (meta("9", Some(1), "x"), RequiredAction::None),
+            (meta("11", Some(2), "x"), RequiredAction::Status),
+            (meta("11", Some(3), "x"), RequiredAction::Drift),
+            (meta("11", Some(2), "y"), RequiredAction::Drift),
         ] {
             assert_eq!(written.change(&Written::of(&now)), expected, "{now:?}");
         }
         let map = Written::of(&meta("10", None, "x"));
-        assert_eq!(map.change(&Written::of(&meta("11", None, "x"))), Change::Drift);
+        assert_eq!(map.change(&Written::of(&meta("11", None, "x"))), RequiredAction::Drift);
     }
 }

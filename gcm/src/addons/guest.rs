@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kit::guest::answer::MetadataOnly;
 pub use kit::guest::discovery::ServedKind;
 use kit::guest::watch::Event;
-use kit::guest::{self, GuestError, Refusal};
+use kit::guest::{self, ApiRejection, GuestError};
 use kube::Resource;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::{GroupVersionKind, Request};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::apply_set::{self, PARENT_NAMESPACE};
 use super::drift::Written;
-use super::health::Live;
+use super::health::HealthFields;
 use super::manifest::{Manifest, ObjectKey};
 use super::marks::{ObjectMetadata, OurMarks, PART_OF};
 use super::pods::{MAX_PODS, PendingPod, PodList};
@@ -53,12 +53,12 @@ pub enum Sighting {
 }
 
 /// A client for a workload cluster's API server, which remembers the kinds that it serves.
-pub struct Guest {
-    pub(super) server: guest::Guest,
+pub struct WorkloadClusterClient {
+    pub(super) server: guest::GuestClient,
     kinds: HashMap<GroupVersionKind, ServedKind>,
 }
 
-impl Guest {
+impl WorkloadClusterClient {
     /// Prepares a connection to the API server at URL `server`, with credentials from Cluster API's kubeconfig Secret. Doesn't
     /// send requests.
     ///
@@ -70,7 +70,7 @@ impl Guest {
         kubeconfig: &Secret,
         server: &str,
     ) -> Result<Self, String> {
-        let server = guest::Guest::connect(namespace, cluster, kubeconfig, server, DEADLINE).await?;
+        let server = guest::GuestClient::connect(namespace, cluster, kubeconfig, server, DEADLINE).await?;
         Ok(Self { server, kinds: HashMap::new() })
     }
 
@@ -113,7 +113,7 @@ impl Guest {
             if self.member(kind, &manifest.key, of.set).await?.is_none() {
                 let what = "the object exists, and another field manager owns the fields to change. Delete the object";
                 let remedy = of.remedy;
-                return Err(Refusal::new(&format!("{what}{remedy}: {refusal}")).into());
+                return Err(ApiRejection::new(&format!("{what}{remedy}: {refusal}")).into());
             }
             patched = self.patch(kind, manifest, of, &params.clone().force()).await;
         }
@@ -163,7 +163,7 @@ impl Guest {
     }
 
     /// Returns the fields that determine an object's health, or `None` if the object doesn't exist.
-    pub async fn get(&self, kind: &ServedKind, key: &ObjectKey) -> Result<Option<Live>, GuestError> {
+    pub async fn get(&self, kind: &ServedKind, key: &ObjectKey) -> Result<Option<HealthFields>, GuestError> {
         let at = Request::new(kind.path(key.namespace.as_deref()));
         self.server.read_if_there(at.get(&key.name, &GetParams::default()), MAX_OBJECT).await
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::choice::ChosenAddon;
 use super::kubeadm::KubeadmAddons;
-use super::progress::Progress;
+use super::progress::RoundState;
 use super::render::Values;
 use super::report::AddonReport;
 use super::survey::{GuestSurvey, SurveyPlan};
@@ -59,7 +59,7 @@ pub type Wakes = mpsc::UnboundedReceiver<ObjectRef<TanzuKubernetesCluster>>;
 
 /// The guests of all clusters whose API server has answered. Clones share them.
 #[derive(Clone)]
-pub struct Guests(Arc<Shared>);
+pub struct ReachableGuests(Arc<Shared>);
 
 struct Shared {
     known: Mutex<HashMap<String, Arc<KnownGuest>>>,
@@ -73,24 +73,24 @@ pub struct KnownGuest {
     pub namespace: String,
     /// The cluster's name.
     pub name: String,
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<WantedState>,
     /// The reports, or `None` before the first round. In this case, the cluster keeps its earlier status.
     reports: Mutex<Option<GuestReports>>,
     /// The state that the guest's controller keeps between rounds.
-    pub progress: AsyncMutex<Progress>,
+    pub progress: AsyncMutex<RoundState>,
     /// Cancelled when the guest is forgotten, or when the program shuts down.
     pub forgotten: CancellationToken,
 }
 
 /// The desired state.
 #[derive(Clone)]
-pub struct Wanted {
+pub struct WantedState {
     pub addons: Arc<WantedAddons>,
     /// True until a round begins with this state.
     pub is_new: bool,
 }
 
-impl Guests {
+impl ReachableGuests {
     /// Returns an empty set, the guests that need a round, and the clusters with new reports.
     pub fn new(shutdown: CancellationToken) -> (Self, Wakes, Wakes) {
         let (changed, needs_round) = mpsc::unbounded_channel();
@@ -107,12 +107,12 @@ impl Guests {
             if *wanted.addons == addons {
                 return;
             }
-            *wanted = Wanted { addons: Arc::new(addons), is_new: true };
+            *wanted = WantedState { addons: Arc::new(addons), is_new: true };
         } else {
             let guest = KnownGuest {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
-                wanted: Mutex::new(Wanted { addons: Arc::new(addons), is_new: true }),
+                wanted: Mutex::new(WantedState { addons: Arc::new(addons), is_new: true }),
                 reports: Mutex::default(),
                 progress: AsyncMutex::default(),
                 forgotten: self.0.shutdown.child_token(),
@@ -172,7 +172,7 @@ impl Guests {
 
 impl KnownGuest {
     /// Returns the desired state for a round.
-    pub fn take_wanted(&self) -> Wanted {
+    pub fn take_wanted(&self) -> WantedState {
         let mut wanted = self.wanted.lock();
         let taken = wanted.clone();
         wanted.is_new = false;
@@ -202,7 +202,7 @@ pub(super) mod tests {
 
     #[test]
     fn each_controller_wakes_the_other_after_a_change_only() {
-        let (guests, mut changed, mut reported) = Guests::new(CancellationToken::new());
+        let (guests, mut changed, mut reported) = ReachableGuests::new(CancellationToken::new());
         let cluster = ObjectRef::new("c").within("ns");
         guests.want("ns", "c", wanted("a"));
         guests.want("ns", "c", wanted("a"));
@@ -224,7 +224,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_forgotten_guest_ends_its_round_and_begins_anew() {
-        let (guests, mut changed, _reported) = Guests::new(CancellationToken::new());
+        let (guests, mut changed, _reported) = ReachableGuests::new(CancellationToken::new());
         guests.want("ns", "c", wanted("a"));
         let guest = guests.get("ns/c").unwrap();
         guests.forget("ns/c");

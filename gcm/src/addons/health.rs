@@ -37,7 +37,7 @@ const MAX_CONDITIONS: usize = 32;
 /// The fields that determine an object's health. Other fields are dropped.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Live {
+pub struct HealthFields {
     metadata: LiveMetadata,
     spec: Option<LiveSpec>,
     status: Option<LiveStatus>,
@@ -99,7 +99,7 @@ impl LiveCondition {
     }
 }
 
-impl Live {
+impl HealthFields {
     /// Returns the labels of the Pods that the object selects, if it has a selector.
     pub fn pod_labels(&self) -> Option<&BTreeMap<String, String>> {
         let labels = &self.spec.as_ref()?.selector.as_ref()?.match_labels;
@@ -108,8 +108,8 @@ impl Live {
 }
 
 /// Determines an object's health from its live state.
-pub fn health(key: &ObjectKey, live: &Live) -> Health {
-    let Live { metadata, spec, status } = live;
+pub fn health(key: &ObjectKey, live: &HealthFields) -> Health {
+    let HealthFields { metadata, spec, status } = live;
     let (spec, status) = (spec.clone().unwrap_or_default(), status.clone().unwrap_or_default());
     let is_behind = |observed| metadata.generation.is_some_and(|generation| observed < generation);
     if status.observed_generation.is_some_and(is_behind) {

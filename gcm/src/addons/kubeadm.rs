@@ -20,7 +20,7 @@ use kube::core::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::guest::Guest;
+use super::guest::WorkloadClusterClient;
 
 const NAMESPACE: &str = "kube-system";
 /// The name of the CoreDNS Deployment and of its PodDisruptionBudget.
@@ -129,7 +129,7 @@ enum BudgetChange {
     Delete,
 }
 
-impl Guest {
+impl WorkloadClusterClient {
     /// Sets the kube-proxy image for new nodes and keeps the Pods on old nodes. Returns false if kube-proxy doesn't exist.
     pub async fn bind_kube_proxy(&self, image: &str) -> Result<bool, GuestError> {
         let pod = json!({"containers": [{"name": KUBE_PROXY, "image": image}]});

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::report::{AddonReport, AddonState};
-use super::session::Session;
+use super::session::GuestSession;
 
 /// The time for which failures are ignored before the workload cluster is reported as unreachable.
 const GRACE: Duration = Duration::from_secs(2);
@@ -18,9 +18,9 @@ const RESYNC: Duration = Duration::from_mins(10);
 
 /// The state of one guest between rounds.
 #[derive(Default)]
-pub struct Progress {
+pub struct RoundState {
     /// The connection after the last round, unless that round failed.
-    pub session: Option<Session>,
+    pub session: Option<GuestSession>,
     /// True from a round's beginning to its end. A round that exceeds its deadline doesn't end.
     runs: bool,
     /// The end of the first of the consecutive rounds that failed.
@@ -37,7 +37,7 @@ enum Unfinished {
     Programs,
 }
 
-impl Progress {
+impl RoundState {
     /// Returns true if the last round exceeded its deadline. Call this before [`Self::begin`].
     pub fn is_late(&self) -> bool {
         self.runs
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_asked_for_is_looked_for_less_and_less_often() {
-        let (mut progress, mut now) = (Progress::default(), Instant::now());
+        let (mut progress, mut now) = (RoundState::default(), Instant::now());
         let applied = reports(AddonState::Applied);
         assert_eq!(progress.end(&applied, false, now), RESYNC);
         let mut pauses = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_short_interruption_is_not_reported() {
-        let (mut progress, now) = (Progress::default(), Instant::now());
+        let (mut progress, now) = (RoundState::default(), Instant::now());
         assert!(!progress.end_failed(now) && !progress.end_failed(now + GRACE / 2));
         assert!(progress.end_failed(now + GRACE));
         progress.end(&[], false, now);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_round_that_does_not_end_is_noticed() {
-        let mut progress = Progress::default();
+        let mut progress = RoundState::default();
         progress.begin();
         assert!(progress.is_late());
         progress.end(&[], false, Instant::now());

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::apply_set;
-use super::bundle::Mode;
+use super::bundle::BundleMode;
 use super::choice::ChosenAddon;
-use super::deployment::{Deployment, Intent};
-use super::guest::{Guest, Sighting};
+use super::deployment::{AddonDeployment, AddonIntent};
+use super::guest::{Sighting, WorkloadClusterClient};
 use super::kubeadm::KubeadmAddons;
 use super::manifest::ObjectKey;
 use super::report::AddonState;
@@ -24,11 +24,11 @@ const BACKLOG: usize = 64;
 const SURVEY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The connection to a workload cluster, and the state of the cluster's add-ons.
-pub struct Session {
+pub struct GuestSession {
     /// The API server URL.
     pub server: String,
-    guest: Guest,
-    deployments: HashMap<String, Deployment>,
+    guest: WorkloadClusterClient,
+    deployments: HashMap<String, AddonDeployment>,
     watches: HashMap<(ObjectKey, Vec<String>), AbortOnDropHandle<()>>,
     sightings: mpsc::Sender<Sighting>,
     /// The task that receives the watch events.
@@ -46,9 +46,9 @@ struct Surveyed {
     at: Instant,
 }
 
-impl Session {
+impl GuestSession {
     /// Returns a session that doesn't know the state of any add-on yet, and its watch events.
-    pub fn new(guest: Guest, server: &str) -> (Self, mpsc::Receiver<Sighting>) {
+    pub fn new(guest: WorkloadClusterClient, server: &str) -> (Self, mpsc::Receiver<Sighting>) {
         let (sightings, received) = mpsc::channel(BACKLOG);
         let session = Self {
             server: server.to_owned(),
@@ -64,7 +64,7 @@ impl Session {
     }
 
     /// Returns the state of the add-on in this slot.
-    pub fn deployment(&mut self, slot: &str) -> &mut Deployment {
+    pub fn deployment(&mut self, slot: &str) -> &mut AddonDeployment {
         self.deployments.entry(slot.to_owned()).or_default()
     }
 
@@ -122,7 +122,7 @@ impl Session {
     }
 
     /// Applies an add-on. Returns its state if the add-on couldn't be applied completely.
-    pub async fn apply(&mut self, intent: &Intent<'_>) -> Result<Option<AddonState>, GuestError> {
+    pub async fn apply(&mut self, intent: &AddonIntent<'_>) -> Result<Option<AddonState>, GuestError> {
         let deployment = self.deployments.entry(intent.slot.to_owned()).or_default();
         deployment.apply(&mut self.guest, intent).await
     }
@@ -145,7 +145,7 @@ impl Session {
 
     /// Watches the kinds of all objects in add-ons with mode Reconcile, and stops all other watches.
     pub fn watch(&mut self) {
-        let kept = self.deployments.iter().filter(|(_, deployment)| deployment.mode == Mode::Reconcile);
+        let kept = self.deployments.iter().filter(|(_, deployment)| deployment.mode == BundleMode::Reconcile);
         let mut sets: Vec<String> = kept.clone().map(|(slot, _)| apply_set::id(slot)).collect();
         sets.sort();
         let mut wanted = BTreeSet::new();

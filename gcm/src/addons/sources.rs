@@ -6,8 +6,8 @@ use kit::bounded::compute;
 use kube::{Api, Client};
 
 use super::builtin::BuiltIn;
-use super::bundle::{Bundle, BundleError, BundleSecret, LIMITS, Mode};
-use super::choice::{ChosenAddon, Source};
+use super::bundle::{Bundle, BundleError, BundleMode, BundleSecret, LIMITS};
+use super::choice::{BundleSource, ChosenAddon};
 use super::manifest::Manifest;
 use super::render::Values;
 use super::{config_map, image, manifest};
@@ -15,22 +15,22 @@ use super::{config_map, image, manifest};
 /// Reads an add-on's bundle. Fails with the reason, for the add-on's status.
 pub async fn read(management: &Client, namespace: &str, addon: &ChosenAddon) -> Result<Bundle, String> {
     match &addon.source {
-        Source::BuiltIn(bundle) => Ok(bundle.bundle()),
-        Source::Generated(generated) => {
+        BundleSource::BuiltIn(bundle) => Ok(bundle.bundle()),
+        BundleSource::Generated(generated) => {
             Ok(Bundle { version: Some(generated.version().to_owned()), ..Bundle::default() })
         }
-        Source::Image(node_image) => {
+        BundleSource::Image(node_image) => {
             let property = image::property(node_image, &addon.name)
                 .ok_or("the node image no longer contains this add-on")?;
             let property = property.to_owned();
             let read = compute(namespace, LIMITS, move |budget| image::read(&property, budget)).await;
             read.map_err(|error| error.to_string())
         }
-        Source::Nowhere { .. } => Err("no source provides this add-on".to_owned()),
-        Source::ConfigMap { name, .. } => {
+        BundleSource::Nowhere { .. } => Err("no source provides this add-on".to_owned()),
+        BundleSource::ConfigMap { name, .. } => {
             let mut bundle = read_config_map(management, namespace, name).await?;
             // A ConfigMap without manifests configures the built-in bundle.
-            if bundle.files.is_empty() && bundle.mode != Mode::Unmanaged {
+            if bundle.files.is_empty() && bundle.mode != BundleMode::Unmanaged {
                 let there = BuiltIn::named(&addon.name)
                     .map(BuiltIn::bundle)
                     .ok_or("the ConfigMap has no manifests, and no built-in bundle has this name")?;

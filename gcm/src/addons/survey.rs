@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::api_servers::{AuthenticationState, AuthenticationUse};
-use super::guest::Guest;
+use super::guest::WorkloadClusterClient;
 use super::manifest::Manifest;
 
 /// The page size for lists.
@@ -51,7 +51,7 @@ pub struct SurveyPlan {
 
 /// A program's presence in a workload cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum ProgramPresence {
     Running,
     /// The program is installed but doesn't run on any node.
     Installed,
@@ -69,7 +69,7 @@ pub const STORAGE_DRIVER_SECRET: &str = "pvcsi-provider-creds";
 pub struct TokenUse {
     pub secret: GuestSecret,
     /// The presence of the program that uses the token.
-    pub program: Presence,
+    pub program: ProgramPresence,
     /// True if one of the cluster's add-ons refers to the Secret.
     pub is_required: bool,
 }
@@ -77,7 +77,7 @@ pub struct TokenUse {
 /// The result of a survey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestSurvey {
-    pub driver: Presence,
+    pub driver: ProgramPresence,
     /// The tokens, in the plan's order.
     pub tokens: Vec<TokenUse>,
     /// The names of the node image's bundles that the cluster doesn't get.
@@ -92,9 +92,9 @@ impl GuestSurvey {
     pub fn lacks_requested(&self, plan: &SurveyPlan) -> bool {
         let waits_for_token = |token: &TokenUse| {
             let is_of_driver = plan.is_storage_requested && token.secret.name == STORAGE_DRIVER_SECRET;
-            (token.is_required || is_of_driver) && token.program != Presence::Running
+            (token.is_required || is_of_driver) && token.program != ProgramPresence::Running
         };
-        let lacks_driver = plan.is_storage_requested && self.driver != Presence::Running;
+        let lacks_driver = plan.is_storage_requested && self.driver != ProgramPresence::Running;
         let uses_issuers =
             self.authentication.as_ref().is_none_or(|used| used.state == AuthenticationState::InUse);
         lacks_driver || !uses_issuers || self.tokens.iter().any(waits_for_token)
@@ -254,7 +254,7 @@ impl LivePodSpec {
     }
 }
 
-impl Guest {
+impl WorkloadClusterClient {
     /// Surveys the workload cluster. `required` contains the tokens that add-ons refer to. Returns an error only if the cluster
     /// doesn't respond.
     pub async fn survey(
@@ -275,22 +275,22 @@ impl Guest {
         Ok(GuestSurvey { driver, tokens, left_in_image: plan.left_in_image.clone(), authentication })
     }
 
-    async fn find_driver(&self, driver: &str) -> Result<Presence, GuestError> {
+    async fn find_driver(&self, driver: &str) -> Result<ProgramPresence, GuestError> {
         let read = Request::new(CSIDriver::url_path(&(), None)).get(driver, &GetParams::default());
         if self.server.read_if_there::<IgnoredAny>(read, MAX_PAGE).await?.is_none() {
-            return Ok(Presence::Missing);
+            return Ok(ProgramPresence::Missing);
         }
         let nodes = Request::new(CSINode::url_path(&(), None));
         let is_registered =
             self.has_any(&nodes, ListParams::default(), |node: &LiveNode| node.has_driver(driver)).await?;
-        Ok(if is_registered { Presence::Running } else { Presence::Installed })
+        Ok(if is_registered { ProgramPresence::Running } else { ProgramPresence::Installed })
     }
 
-    async fn find_user(&self, secret: &GuestSecret) -> Result<Presence, GuestError> {
+    async fn find_user(&self, secret: &GuestSecret) -> Result<ProgramPresence, GuestError> {
         let pods = Request::new(Pod::url_path(&(), Some(&secret.namespace)));
         let running = ListParams::default().fields("status.phase=Running");
         let is_used = self.has_any(&pods, running, |pod: &LivePod| pod.uses(&secret.name)).await?;
-        Ok(if is_used { Presence::Running } else { Presence::Missing })
+        Ok(if is_used { ProgramPresence::Running } else { ProgramPresence::Missing })
     }
 
     /// Returns true if a list contains an object that matches `is_one`. Stops at the first match, or after [`MAX_PAGES`].
@@ -318,9 +318,9 @@ impl Guest {
     }
 }
 
-fn unless_refused(found: Result<Presence, GuestError>) -> Result<Presence, GuestError> {
+fn unless_refused(found: Result<ProgramPresence, GuestError>) -> Result<ProgramPresence, GuestError> {
     match found {
-        Err(GuestError::Refused(refusal)) => Ok(Presence::Refused(refusal.to_string())),
+        Err(GuestError::Refused(refusal)) => Ok(ProgramPresence::Refused(refusal.to_string())),
         found => found,
     }
 }
@@ -329,7 +329,7 @@ fn unless_refused(found: Result<Presence, GuestError>) -> Result<Presence, Guest
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Presence::{Installed, Missing, Running};
+    use super::ProgramPresence::{Installed, Missing, Running};
     use super::*;
     use crate::addons::manifest;
 
@@ -406,14 +406,14 @@ mod tests {
 
     #[test]
     fn only_a_program_that_is_asked_for_is_lacking() {
-        let survey = |driver: Presence, program: Presence, is_required: bool| GuestSurvey {
+        let survey = |driver: ProgramPresence, program: ProgramPresence, is_required: bool| GuestSurvey {
             driver,
             tokens: vec![TokenUse { secret: secret("csi", "creds"), program, is_required }],
             left_in_image: Vec::new(),
             authentication: None,
         };
         // The driver runs, but its Pod with the token doesn't run yet.
-        let of_driver = |program: Presence| {
+        let of_driver = |program: ProgramPresence| {
             let mut survey = survey(Running, program, false);
             survey.tokens[0].secret.name = STORAGE_DRIVER_SECRET.to_owned();
             survey

@@ -14,7 +14,7 @@ use super::denial::FieldDenial;
 use super::version;
 use crate::release::resolution::{self, AvailableRelease};
 use crate::spec::authentication::{FIRST_RELEASE, issuers};
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 use crate::spec::release::current_version;
 
 const FIELD: &str = "spec.settings.authentication.jwt";
@@ -33,7 +33,7 @@ pub(super) fn denials(
 ) -> Vec<FieldDenial> {
     let issuers = issuers(&new.spec);
     let mut denials: Vec<_> = release_denial(new, old, available).into_iter().collect();
-    let own = format!("https://kubernetes.default.svc.{}", NetworkSpec::read(&new.spec).domain);
+    let own = format!("https://kubernetes.default.svc.{}", ClusterNetwork::read(&new.spec).domain);
     let mut urls = BTreeSet::from([own.as_str()]);
     for (at, authenticator) in issuers.iter().enumerate() {
         let JwtAuthenticator { issuer, claim_mappings, claim_validation_rules } = authenticator;

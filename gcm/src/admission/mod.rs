@@ -43,7 +43,7 @@ use denial::FieldDenial;
 
 /// The facts about the installation that admission uses.
 #[derive(Clone, Copy)]
-pub struct Installation<'a> {
+pub struct InstallationFacts<'a> {
     /// The releases, with their node images.
     pub available: &'a [AvailableRelease],
     /// The container networks that bundles in the cluster's namespace provide.
@@ -61,16 +61,16 @@ pub fn validate(
     old: Option<&TanzuKubernetesCluster>,
     available: &[AvailableRelease],
 ) -> Vec<FieldDenial> {
-    validate_with(new, old, &Installation { available, bundles: &BTreeSet::new(), virtual_ip: None })
+    validate_with(new, old, &InstallationFacts { available, bundles: &BTreeSet::new(), virtual_ip: None })
 }
 
 /// Returns the denials for `new`, like [`validate`], but with the namespace's bundles and the virtual IP flags.
 pub fn validate_with(
     new: &TanzuKubernetesCluster,
     old: Option<&TanzuKubernetesCluster>,
-    installation: &Installation<'_>,
+    installation: &InstallationFacts<'_>,
 ) -> Vec<FieldDenial> {
-    let Installation { available, bundles, virtual_ip } = *installation;
+    let InstallationFacts { available, bundles, virtual_ip } = *installation;
     if new.metadata.deletion_timestamp.is_some() {
         return Vec::new();
     }

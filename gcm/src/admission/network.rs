@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::denial::FieldDenial;
 use super::dns::is_dns_subdomain;
 use super::limits;
-use crate::spec::network::{NetworkSpec, network_settings};
+use crate::spec::network::{ClusterNetwork, network_settings};
 
 /// The container networks that releases contain, and the built-in one. ConfigMaps can provide others.
 pub const CNIS: [&str; 4] = ["antrea", "calico", "antrea-nsx-routed", "flannel"];
@@ -53,7 +53,7 @@ pub fn unlisted_cni(spec: &TanzuKubernetesClusterSpec) -> Option<&str> {
 }
 
 pub(super) fn denials(spec: &TanzuKubernetesClusterSpec) -> Vec<FieldDenial> {
-    let network = NetworkSpec::read(spec);
+    let network = ClusterNetwork::read(spec);
     let mut denials = Vec::new();
     let pods = ranges("pods", network.pods, &mut denials);
     let services = ranges("services", network.services, &mut denials);
@@ -173,7 +173,7 @@ pub(super) fn change_denials(
     new: &TanzuKubernetesClusterSpec,
 ) -> Vec<FieldDenial> {
     let aspects = |spec: &TanzuKubernetesClusterSpec| {
-        let (ranges, network) = (NetworkSpec::read(spec), network_settings(spec));
+        let (ranges, network) = (ClusterNetwork::read(spec), network_settings(spec));
         let text = |text: Option<&String>| vec![text.cloned().unwrap_or_default()];
         [
             ("pods.cidrBlocks", ranges.pods.to_vec()),
@@ -228,7 +228,7 @@ pub(super) fn share_warnings(tkc: &TanzuKubernetesCluster) -> Vec<String> {
 /// Returns true if the container network uses node shares. Calico assigns its own address blocks instead, and routed pods have
 /// NSX addresses.
 fn takes_shares(spec: &TanzuKubernetesClusterSpec) -> bool {
-    matches!(NetworkSpec::read(spec).cni, "" | "antrea" | "flannel")
+    matches!(ClusterNetwork::read(spec).cni, "" | "antrea" | "flannel")
 }
 
 /// A pod range with fewer node shares than the cluster has nodes.
@@ -240,7 +240,7 @@ struct Shortage {
 
 fn shortages(tkc: &TanzuKubernetesCluster) -> Vec<Shortage> {
     let nodes = limits::count_nodes(tkc);
-    let pods = ranges("pods", NetworkSpec::read(&tkc.spec).pods, &mut Vec::new());
+    let pods = ranges("pods", ClusterNetwork::read(&tkc.spec).pods, &mut Vec::new());
     pods.into_iter()
         .filter_map(|AddressRange { field, text, net }| {
             let share = node_prefix(&net);

@@ -16,7 +16,7 @@ use crate::release::node_image::{ReleaseImage, choose};
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::version::Version;
 use crate::release::virtual_ip::{AddressHolder, NoAddressHolder, VirtualIpFlags, choose_holder};
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 use crate::spec::release::current_version;
 
 /// The maximum number of alternative releases in a message.
@@ -36,12 +36,12 @@ pub(super) fn denials(
         return Vec::new();
     };
     let before = old.and_then(current_version);
-    Installed { available, bundles: Some(bundles), virtual_ip }.denials(new, before.as_ref(), release)
+    InstalledReleases { available, bundles: Some(bundles), virtual_ip }.denials(new, before.as_ref(), release)
 }
 
 /// The facts about an installation that decide which releases a cluster can use.
 #[derive(Clone, Copy)]
-pub struct Installed<'a> {
+pub struct InstalledReleases<'a> {
     /// The releases, with their node images.
     pub available: &'a [AvailableRelease],
     /// The container networks that bundles in the cluster's namespace provide, or `None` if unknown.
@@ -50,7 +50,7 @@ pub struct Installed<'a> {
     pub virtual_ip: Option<&'a VirtualIpFlags>,
 }
 
-impl<'a> Installed<'a> {
+impl<'a> InstalledReleases<'a> {
     /// Returns the releases that admission accepts as an upgrade from `current`, newest first.
     pub fn updates(&self, tkc: &TanzuKubernetesCluster, current: &Version) -> Vec<&'a Version> {
         let accepted = |version: &&Version| {
@@ -120,7 +120,7 @@ pub fn wants_bundle(
     let release = resolution::resolve_release(version::intended_request(new, old), available);
     let image = release.ok().and_then(|release| chosen(new, release));
     image.is_some_and(|image| {
-        check_network(NetworkSpec::read(&new.spec).cni, &BTreeSet::new(), image, false).is_err()
+        check_network(ClusterNetwork::read(&new.spec).cni, &BTreeSet::new(), image, false).is_err()
     })
 }
 
@@ -137,7 +137,7 @@ fn network_denial(
     if unlisted_cni(&new.spec).is_some() {
         return None;
     }
-    let none = check_network(NetworkSpec::read(&new.spec).cni, bundles, image, nodes_pull_images).err()?;
+    let none = check_network(ClusterNetwork::read(&new.spec).cni, bundles, image, nodes_pull_images).err()?;
     let field = if is_created { "spec.settings.network.cni.name" } else { RELEASE };
     Some(FieldDenial::new(field, none.to_string(), none.remedy(is_created, nodes_pull_images)))
 }

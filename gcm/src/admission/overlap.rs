@@ -11,7 +11,7 @@ use ipnet::IpNet;
 
 use super::denial::FieldDenial;
 use super::network::{AddressRange, overlap, ranges};
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 
 /// An address or range in use outside the cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -37,7 +37,7 @@ impl UsedRange {
 
 /// Returns the valid pod and service ranges.
 fn all_ranges(spec: &TanzuKubernetesClusterSpec) -> impl Iterator<Item = AddressRange<'_>> {
-    let network = NetworkSpec::read(spec);
+    let network = ClusterNetwork::read(spec);
     let pods = ranges("pods", network.pods, &mut Vec::new());
     pods.into_iter().chain(ranges("services", network.services, &mut Vec::new()))
 }

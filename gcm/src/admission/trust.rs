@@ -10,7 +10,7 @@ use super::version;
 use crate::release::node_image::ReleaseImage;
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::trust_store::TrustStore;
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 use crate::spec::release::{current_version, release_request};
 
 const FIELD: &str = "spec.settings.network.trust.additionalTrustedCAs";
@@ -69,7 +69,7 @@ fn unknown_system(tkc: &TanzuKubernetesCluster, image: &ReleaseImage) -> Option<
 }
 
 fn trust(tkc: &TanzuKubernetesCluster) -> Option<&api::gcm::parts::Trust> {
-    NetworkSpec::read(&tkc.spec).trust
+    ClusterNetwork::read(&tkc.spec).trust
 }
 
 fn is_trusting(tkc: &TanzuKubernetesCluster) -> bool {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use api::gcm::TanzuKubernetesCluster;
 
-use super::node_images::Installed;
+use super::node_images::InstalledReleases;
 use super::version::intended_request;
 use crate::release::resolution::{self, AvailableRelease};
 use crate::release::virtual_ip::VirtualIpFlags;
@@ -27,7 +27,7 @@ pub fn choices<'a>(
     if is_named || newest.version == before {
         return all;
     }
-    let updates = Installed { available, bundles: None, virtual_ip }.updates(new, &before);
+    let updates = InstalledReleases { available, bundles: None, virtual_ip }.updates(new, &before);
     if updates.contains(&&newest.version) {
         return all;
     }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn updates_are_those_that_admission_accepts() {
         let (all, flags) = (releases(), VirtualIpFlags::default());
-        let installed = Installed { available: &all, bundles: None, virtual_ip: Some(&flags) };
+        let installed = InstalledReleases { available: &all, bundles: None, virtual_ip: Some(&flags) };
         let current = current_version(&of("v1.34.2---vmware.1-vkr.1")).unwrap();
         let updates = installed.updates(&of("v1.34.2---vmware.1-vkr.1"), &current);
         assert_eq!(updates.iter().map(ToString::to_string).collect::<Vec<_>>(), [SAME_PROGRAM]);

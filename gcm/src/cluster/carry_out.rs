@@ -133,7 +133,7 @@ async fn apply_all<K: Watchable + Serialize>(
 /// Otherwise gcm, as the only owner, would remove the field with its server-side apply, and Cluster API would default it to 1.
 async fn hand_over(intent: &MachineDeployment, facts: &Facts, ctx: &Context) -> Result<(), Error> {
     let live = facts.deployments.iter().find(|live| live.name_any() == intent.name_any());
-    if let Some(document) = live.and_then(|live| machines::handed_over(intent, live)) {
+    if let Some(document) = live.and_then(|live| machines::hand_over_replicas(intent, live)) {
         let api = Api::<MachineDeployment>::namespaced(
             ctx.api.client().clone(),
             &intent.namespace().unwrap_or_default(),
@@ -155,13 +155,13 @@ async fn apply<K: Watchable + Serialize>(
     if let Some(live) = &live
         && owner(&**live) != owner(intent)
     {
-        return Err(Error::Taken(kit::events::named(&**live)));
+        return Err(Error::Taken(kit::events::describe_object(&**live)));
     }
     match Box::pin(api.create_or_apply_whole(intent, live.as_ref())).await {
         Ok(applied) => Ok(Arc::clone(applied.object())),
         Err(error) if is_already_exists(&error) => Err(Error::Settling(format!(
             "{}, which another client has just created",
-            kit::events::named(intent)
+            kit::events::describe_object(intent)
         ))),
         Err(error) => Err(error.into()),
     }

@@ -8,7 +8,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kit::bounded::Budget;
 use kit::controller::controller_of;
-use kit::events::named;
+use kit::events::describe_object;
 use kube::{Resource, ResourceExt};
 use zeroize::Zeroizing;
 
@@ -49,7 +49,7 @@ pub fn refuse_leftover(tkc: &TanzuKubernetesCluster, secret: &Secret) -> Result<
     let is_ours = secret.owner_references().iter().any(|owner| Some(&owner.uid) == tkc.meta().uid.as_ref());
     let former = of_same_name && !is_ours;
     if former || secret.meta().deletion_timestamp.is_some() {
-        let name = named(secret);
+        let name = describe_object(secret);
         return Err(Error::Settling(format!(
             "the deletion of {name}, which belonged to a former cluster of this name"
         )));

@@ -22,7 +22,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
 use super::flags::health::HealthFlags;
-use crate::addons::guests::Guests;
+use crate::addons::guests::ReachableGuests;
 use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
 use crate::sync::namespace::NamespaceCaches;
@@ -93,7 +93,7 @@ pub struct Context {
     /// The caches of the objects from which clusters get the settings of their namespace.
     pub namespaces: NamespaceCaches,
     /// The workload clusters' desired add-ons and their reports.
-    pub guests: Guests,
+    pub guests: ReachableGuests,
 }
 
 /// The caches of the kinds that make up a cluster.

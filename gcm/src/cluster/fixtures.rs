@@ -17,9 +17,9 @@ use super::invalid::Invalid;
 use super::login::gather::Login;
 use super::plan::Plan;
 use crate::addons::bundle::AddonType;
-use crate::addons::choice::{ChosenAddon, Source, bundled_classes};
+use crate::addons::choice::{BundleSource, ChosenAddon, bundled_classes};
 use crate::addons::report::{AddonReport, AddonState};
-use crate::addons::survey::{GuestSecret, GuestSurvey, Presence, TokenUse};
+use crate::addons::survey::{GuestSecret, GuestSurvey, ProgramPresence, TokenUse};
 use crate::admission::defaults::with_defaults;
 use crate::release::cache::ReleaseCache;
 use crate::release::resolution::resolve_release;
@@ -215,11 +215,11 @@ impl ClusterFixture {
                 namespace: account.spec.target_namespace.clone(),
                 name: account.spec.target_secret_name.clone(),
             },
-            program: Presence::Missing,
+            program: ProgramPresence::Missing,
             is_required: false,
         });
         GuestSurvey {
-            driver: Presence::Missing,
+            driver: ProgramPresence::Missing,
             tokens: tokens.collect(),
             left_in_image: Vec::new(),
             authentication: None,
@@ -229,7 +229,7 @@ impl ClusterFixture {
     /// Returns reports that all objects from the namespace are applied.
     pub(crate) fn synced(&self, facts: &Facts) -> Vec<AddonReport> {
         let report = |set: ChosenAddon| {
-            let Source::Generated(generated) = &set.source else { panic!("a set of others") };
+            let BundleSource::Generated(generated) = &set.source else { panic!("a set of others") };
             let version = Some(generated.version().to_owned());
             AddonReport { name: set.name, type_: None, version, state: AddonState::Applied }
         };

@@ -45,7 +45,7 @@ impl ClusterSecrets {
 
 /// Reads everything for one reconcile. Fails if a cache is older than gcm's own last write.
 pub async fn gather(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<FactsWithSecrets, StaleCache> {
-    let facts = facts(tkc, ctx)?;
+    let facts = read_facts(tkc, ctx)?;
     let mut read = FactsWithSecrets { facts, secrets: None };
     if is_planned(tkc, &read.facts) {
         read.secrets = Some(ClusterSecrets::read(tkc, &read.facts, &ctx.api).await);
@@ -62,7 +62,7 @@ fn is_planned(tkc: &TanzuKubernetesCluster, facts: &Facts) -> bool {
 }
 
 /// Reads the facts about one cluster. Fails if a cache is older than gcm's own last write.
-fn facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, StaleCache> {
+fn read_facts(tkc: &TanzuKubernetesCluster, ctx: &Context) -> Result<Facts, StaleCache> {
     let namespace = tkc.namespace();
     let (namespace, name) = (namespace.as_deref(), tkc.name_any());
     let of = key(namespace, &name);

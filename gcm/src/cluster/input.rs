@@ -12,14 +12,14 @@ use serde::Serialize;
 use super::spec::ValidatedCluster;
 use crate::release::version::Version;
 use crate::release::{KubernetesRelease, ReleaseImage};
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 
 /// The cluster, release and image from which a cluster's objects are built.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The cluster, including its defaults.
     pub tkc: &'a TanzuKubernetesCluster,
-    pub network: NetworkSpec<'a>,
+    pub network: ClusterNetwork<'a>,
     /// The release that the cluster resolves to.
     pub release: &'a KubernetesRelease,
     /// The node image.
@@ -57,7 +57,7 @@ impl<'a> Input<'a> {
             name: Some(name.to_owned()),
             namespace: Some(self.namespace()),
             labels: Some(all),
-            owner_references: Some(vec![kit::apply::controlled_by(self.tkc)]),
+            owner_references: Some(vec![kit::apply::build_controller_reference(self.tkc)]),
             ..ObjectMeta::default()
         }
     }

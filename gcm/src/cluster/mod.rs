@@ -32,7 +32,7 @@ use std::sync::Arc;
 use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use kit::apply::Api;
 use kit::index::key;
-use kit::reconcile::{Deletion, Outcome, Seen};
+use kit::reconcile::{DeletionProgress, ReconcileOutcome, Seen};
 use kit::{Next, Reconcile};
 use kube::ResourceExt;
 
@@ -91,9 +91,9 @@ impl Reconcile for Context {
         &self,
         tkc: &Arc<TanzuKubernetesCluster>,
         read: &FactsWithSecrets,
-    ) -> Result<Deletion<Done>, Error> {
+    ) -> Result<DeletionProgress<Done>, Error> {
         delete::carry_out(tkc, &read.facts, self).await?;
-        Ok(Deletion::Remains(Done { applied: Applied::default(), result: Ok(Next::OnChange) }))
+        Ok(DeletionProgress::Remains(Done { applied: Applied::default(), result: Ok(Next::OnChange) }))
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<TanzuKubernetesClusterStatus> {
@@ -105,7 +105,7 @@ impl Reconcile for Context {
         let old = seen.object.status.clone().unwrap_or_default();
         // The status has no field for the cause, so compute the cause again.
         let cause = compute_status(seen).and_then(|report| report.cause);
-        for milestone in milestones::between(&old, new, cause.as_ref()) {
+        for milestone in milestones::list_milestones(&old, new, cause.as_ref()) {
             milestone.publish(&self.events, seen.object);
         }
     }
@@ -118,14 +118,14 @@ impl Reconcile for Context {
 fn compute_status(seen: &Seen<'_, Context>) -> Option<StatusWithCause> {
     let (tkc, facts) = (seen.object, &seen.facts?.facts);
     let (applied, error) = match seen.outcome {
-        Outcome::Paused => {
-            let status = pause::status(tkc, pause::describe(tkc, facts)?);
+        ReconcileOutcome::Paused => {
+            let status = pause::build_paused_status(tkc, pause::describe(tkc, facts)?);
             return Some(StatusWithCause { status, cause: None });
         }
-        Outcome::Done(Done { applied, result }) => (applied.clone(), result.as_ref().err()),
-        Outcome::Failed(error) => (Applied::default(), Some(error)),
+        ReconcileOutcome::Done(Done { applied, result }) => (applied.clone(), result.as_ref().err()),
+        ReconcileOutcome::Failed(error) => (Applied::default(), Some(error)),
     };
-    Some(status::status(tkc, &applied.over(facts.clone()), error))
+    Some(status::compute_status(tkc, &applied.over(facts.clone()), error))
 }
 
 #[cfg(test)]

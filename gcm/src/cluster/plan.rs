@@ -25,7 +25,7 @@ use super::network::virtual_ip::VirtualIp;
 use super::node_groups::group_input::GroupInput;
 use super::node_groups::groups;
 use super::spec::ValidatedCluster;
-use super::upgrade::{self, Gate, Target};
+use super::upgrade::{self, GateResult, UpgradeTarget};
 use crate::addons::guests::WantedAddons;
 use crate::release::virtual_ip::choose_holder;
 use crate::release::{KubernetesRelease, ReleaseImage};
@@ -104,9 +104,10 @@ pub fn plan(
 ) -> Result<Plan, Invalid> {
     let cluster = ValidatedCluster::validate(tkc, facts)?;
     let tkc = cluster.tkc();
-    let Target { release, image, gates } = upgrade::choose_target(tkc, facts)?;
-    let virtual_ip = virtual_ip(facts, &release, &image, gates.control_plane)?;
-    let unreplaced = budget::spent(tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
+    let UpgradeTarget { release, image, gates } = upgrade::choose_target(tkc, facts)?;
+    let virtual_ip = set_up_virtual_ip(facts, &release, &image, gates.control_plane)?;
+    let unreplaced =
+        budget::list_spent_pools(tkc, facts).into_iter().map(|(pool, _)| pool.name.clone()).collect();
     let input = GroupInput {
         cluster: Input::new(&cluster, &release, &image),
         control_plane_waits: gates.control_plane.is_waiting(),
@@ -116,20 +117,20 @@ pub fn plan(
         login,
         unreplaced: &unreplaced,
     };
-    let mut plan = objects(&input, facts);
+    let mut plan = build_objects(&input, facts);
     plan.new_secrets.0.extend(encryption::objects::secret(&input.cluster, encryption));
-    plan.addons = addons::addons(&input.cluster, facts);
-    plan.obsolete = obsolete(&plan, facts);
+    plan.addons = addons::choose_addons(&input.cluster, facts);
+    plan.obsolete = find_obsolete(&plan, facts);
     Ok(plan)
 }
 
 /// Returns the virtual IP setup. For a new control plane, the flags and the node image decide which program announces the
 /// address. An existing control plane keeps its program, and gets the image for its next release unless the upgrade waits.
-fn virtual_ip(
+fn set_up_virtual_ip(
     facts: &Facts,
     release: &KubernetesRelease,
     image: &ReleaseImage,
-    gate: Gate,
+    gate: GateResult,
 ) -> Result<VirtualIp, Invalid> {
     let holder = choose_holder(&facts.virtual_ip, &release.candidate, image);
     let Some(live) = &facts.control_plane else { return Ok(VirtualIp::of(&holder?)) };
@@ -140,21 +141,21 @@ fn virtual_ip(
     }
 }
 
-fn objects(input: &GroupInput<'_>, facts: &Facts) -> Plan {
+fn build_objects(input: &GroupInput<'_>, facts: &Facts) -> Plan {
     let objects = groups::control_plane(input, facts);
     let groups::ControlPlaneObjects { template, control_plane, mut check } = objects;
     let cluster_input = &input.cluster;
     first_node::replace_outdated(&mut check, cluster_input.tkc, facts, &control_plane);
     let mut plan = Plan {
-        new_secrets: NewSecrets(login::objects::secrets(cluster_input, input.login)),
+        new_secrets: NewSecrets(login::objects::build_secrets(cluster_input, input.login)),
         machine_templates: vec![template],
         config_templates: Vec::new(),
         wcp_cluster: cluster::wcp_cluster(cluster_input),
         control_plane,
-        cluster: cluster::cluster(cluster_input),
+        cluster: cluster::build_cluster(cluster_input),
         deployments: Vec::new(),
         checks: vec![check],
-        accounts: accounts::accounts(cluster_input),
+        accounts: accounts::build_accounts(cluster_input),
         addons: None,
         obsolete: Obsolete::default(),
     };
@@ -174,7 +175,7 @@ fn names<'k, K: Resource + 'k>(objects: impl IntoIterator<Item = &'k K>) -> BTre
 }
 
 /// Finds the obsolete objects. A template is kept until the last machine created from it is gone.
-fn obsolete(plan: &Plan, facts: &Facts) -> Obsolete {
+fn find_obsolete(plan: &Plan, facts: &Facts) -> Obsolete {
     let mut machine_templates = names(&plan.machine_templates);
     let mut config_templates = names(&plan.config_templates);
     let control_plane = facts.control_plane.iter();

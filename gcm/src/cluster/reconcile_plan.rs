@@ -53,7 +53,7 @@ fn plan_objects(tkc: &TanzuKubernetesCluster, read: &FactsWithSecrets) -> Result
     };
     let ClusterSecrets { login, encryption } = secrets.as_ref().map_err(Clone::clone)?;
     let plan = plan::plan(tkc, facts, login, encryption)?;
-    let resumes = budget::spent(tkc, facts).into_iter().map(|(_, until)| until).min();
+    let resumes = budget::list_spent_pools(tkc, facts).into_iter().map(|(_, until)| until).min();
     let resumes = resumes.and_then(|until| Duration::try_from(until.duration_since(facts.now)).ok());
     let next = resumes.map_or(CHECK_INTERVAL, |resumes| resumes.min(CHECK_INTERVAL));
     Ok(PlannedObjects { plan, next: Next::After(next), unusable_secret: encryption.unusable.clone() })

@@ -6,8 +6,8 @@ use super::facts::Facts;
 use super::invalid::Invalid;
 use crate::addons::choice::container_networks;
 use crate::admission::denial::FieldDenial;
-use crate::admission::{self, Installation};
-use crate::spec::network::NetworkSpec;
+use crate::admission::{self, InstallationFacts};
+use crate::spec::network::ClusterNetwork;
 
 /// A TanzuKubernetesCluster, including its defaults, that satisfies all rules that planning depends on. Objects are built only
 /// from this type.
@@ -21,7 +21,7 @@ impl ValidatedCluster {
         // An existing cluster may violate rules that were added later. Only the rules that its objects depend on are checked
         // again.
         if facts.cluster.is_none()
-            && let Some(denial) = denials(&tkc, facts).into_iter().next()
+            && let Some(denial) = find_denials(&tkc, facts).into_iter().next()
         {
             return Err(Invalid::Denied(denial));
         }
@@ -39,14 +39,14 @@ impl ValidatedCluster {
         &self.0
     }
 
-    pub fn network(&self) -> NetworkSpec<'_> {
-        NetworkSpec::read(&self.0.spec)
+    pub fn network(&self) -> ClusterNetwork<'_> {
+        ClusterNetwork::read(&self.0.spec)
     }
 }
 
-fn denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
+fn find_denials(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<FieldDenial> {
     let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    let installation = Installation {
+    let installation = InstallationFacts {
         available: &facts.available_releases,
         bundles: &bundles,
         virtual_ip: Some(&facts.virtual_ip),

@@ -30,7 +30,7 @@ use super::invalid::Invalid;
 use super::plan::{Obsolete, Plan};
 use super::spec::ValidatedCluster;
 use super::status::milestones;
-use super::status::{StatusWithCause, status};
+use super::status::{StatusWithCause, compute_status};
 use crate::addons::report::AddonState;
 use crate::testing::{cluster, hub, manifest, sound};
 
@@ -118,7 +118,7 @@ fn cluster_api_knows_every_field() {
         login: &login(),
         unreplaced: &BTreeSet::new(),
     };
-    let kcp = control_plane::control_plane(&input, "template", 1);
+    let kcp = control_plane::build_control_plane(&input, "template", 1);
     let spec = document(&kcp)["spec"].clone();
     for path in [
         "/version",
@@ -230,7 +230,7 @@ fn a_range_of_management_is_given_to_no_cluster_that_does_not_run() {
 }
 
 pub(super) fn shown(fixture: &ClusterFixture) -> TanzuKubernetesClusterStatus {
-    status(&fixture.tkc, &fixture.facts(), None).status
+    compute_status(&fixture.tkc, &fixture.facts(), None).status
 }
 
 pub(super) fn ready_message(status: &TanzuKubernetesClusterStatus) -> String {
@@ -309,7 +309,7 @@ fn a_vm_that_vcenter_does_not_reach_explains_a_node_that_is_not_ready() {
     let wcp = facts.wcp_machines.iter_mut().find(|wcp| !wcp.name_any().contains("control-plane")).unwrap();
     let conditions = &mut Arc::make_mut(wcp).status.as_mut().unwrap().conditions;
     conditions[0].message = "VirtualMachine ns/c-1: its datastore is inaccessible".to_owned();
-    let shown = status(&fixture.tkc, &facts, None).status;
+    let shown = compute_status(&fixture.tkc, &facts, None).status;
     let message = ready_message(&shown);
     assert!(
         message.contains("Unreachable: VirtualMachine ns/c-1: its datastore is inaccessible"),
@@ -353,11 +353,11 @@ fn phases_follow_what_machines_do() {
 fn a_cluster_that_is_refused_says_so() {
     let tkc = stored(sound());
     let error = super::error::Error::Invalid(Invalid::NoImage { release: "v1".to_owned(), query: None });
-    let refused = status(&tkc, &nothing(), Some(&error)).status;
+    let refused = compute_status(&tkc, &nothing(), Some(&error)).status;
     assert_eq!(refused.phase.as_deref(), Some(phase::FAILED));
     assert!(ready_message(&refused).starts_with("Invalid TanzuKubernetesRelease v1 has no OSImage"));
     let fixture = ClusterFixture::running(sound());
-    let kept = status(&fixture.tkc, &fixture.facts(), Some(&error)).status;
+    let kept = compute_status(&fixture.tkc, &fixture.facts(), Some(&error)).status;
     assert_ne!(kept.phase.as_deref(), Some(phase::FAILED), "what runs goes on running");
 }
 
@@ -367,10 +367,10 @@ fn milestones_are_reported_once_and_in_order() {
     let mut before = TanzuKubernetesClusterStatus::default();
     let mut notes = Vec::new();
     let mut step = |fixture: &ClusterFixture, before: &mut TanzuKubernetesClusterStatus| {
-        let StatusWithCause { status: after, cause } = status(&fixture.tkc, &fixture.facts(), None);
-        let reached = milestones::between(before, &after, cause.as_ref());
+        let StatusWithCause { status: after, cause } = compute_status(&fixture.tkc, &fixture.facts(), None);
+        let reached = milestones::list_milestones(before, &after, cause.as_ref());
         notes.extend(reached.into_iter().map(|m| format!("{}: {}", m.reason, m.note)));
-        assert!(milestones::between(&after, &after, cause.as_ref()).is_empty());
+        assert!(milestones::list_milestones(&after, &after, cause.as_ref()).is_empty());
         *before = after;
     };
     fixture.infrastructure = Err(("WaitingForLoadBalancerIP", ""));
@@ -445,7 +445,7 @@ fn a_container_network_that_cannot_be_applied_explains_nodes_that_are_not_ready(
     let mut fixture = ClusterFixture::running(seed());
     fixture.network.state = AddonState::Failed("DaemonSet kube-system/antrea-agent: it is wrong".to_owned());
     fixture.groups[0][0].node = Some("False");
-    let StatusWithCause { status: shown, cause } = status(&fixture.tkc, &fixture.facts(), None);
+    let StatusWithCause { status: shown, cause } = compute_status(&fixture.tkc, &fixture.facts(), None);
     let ready = find(&shown.conditions, READY_CONDITION).unwrap();
     assert!(ready.message.as_deref().unwrap().contains("Add-on antrea: ProvisioningFailed: DaemonSet"));
     assert_eq!(cause.unwrap().object, "Add-on antrea");
@@ -456,11 +456,11 @@ fn a_container_network_that_cannot_be_applied_explains_nodes_that_are_not_ready(
 fn a_container_network_of_somebody_else_keeps_no_cluster_from_running() {
     let mut fixture = ClusterFixture::running(seed());
     fixture.network.state = AddonState::Unprovided("no bundle provides antrea".to_owned());
-    let shown = status(&fixture.tkc, &fixture.facts(), None).status;
+    let shown = compute_status(&fixture.tkc, &fixture.facts(), None).status;
     assert_eq!(shown.phase.as_deref(), Some(phase::RUNNING));
     assert_eq!(shown.addons[0].conditions[0].reason.as_deref(), Some("AddonUnManaged"));
     fixture.groups[0][0].node = Some("False");
-    let shown = status(&fixture.tkc, &fixture.facts(), None).status;
+    let shown = compute_status(&fixture.tkc, &fixture.facts(), None).status;
     let ready = find(&shown.conditions, READY_CONDITION).unwrap();
     assert!(ready.message.as_deref().unwrap().contains("no bundle provides antrea"));
 }

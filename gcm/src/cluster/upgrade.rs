@@ -34,7 +34,7 @@ const SKEW: u64 = 3;
 
 /// A gate's result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Gate {
+pub enum GateResult {
     /// The upgrade continues.
     Continue,
     /// The upgrade waits at this gate.
@@ -54,7 +54,7 @@ pub enum WaitReason {
     LaterRelease,
 }
 
-impl Gate {
+impl GateResult {
     fn waits_if(waits: bool, reason: WaitReason) -> Self {
         if waits { Self::Waiting(reason) } else { Self::Continue }
     }
@@ -75,7 +75,7 @@ impl Gate {
 
 /// The release for which a cluster's objects are built, and the gates that decide which node groups are upgraded to it.
 #[derive(Debug)]
-pub struct Target {
+pub struct UpgradeTarget {
     pub release: KubernetesRelease,
     /// The node image.
     pub image: ReleaseImage,
@@ -85,18 +85,18 @@ pub struct Target {
 /// The gate for each part of a cluster. A part that waits keeps its release.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Gates {
-    pub control_plane: Gate,
-    pub pools: Gate,
+    pub control_plane: GateResult,
+    pub pools: GateResult,
 }
 
 /// Returns the release that the cluster requests, or the next release on the way to it, with the node image. If the requested
 /// release or its images don't exist anymore, returns the release that the cluster runs.
-pub fn choose_target(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Target, Invalid> {
+pub fn choose_target(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<UpgradeTarget, Invalid> {
     let (release, image, last_step) = match choose_release(tkc, facts) {
         Ok(chosen) => chosen,
         Err(invalid) if invalid.is_gone() => {
             let (release, image) = present::release(tkc, facts).ok_or(invalid)?;
-            (release, image, Gate::Continue)
+            (release, image, GateResult::Continue)
         }
         Err(invalid) => return Err(invalid),
     };
@@ -104,13 +104,13 @@ pub fn choose_target(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Result<Targ
         control_plane: check_addons(&release.kubernetes, facts),
         pools: last_step.then(|| check_control_plane(&release.kubernetes, facts)),
     };
-    Ok(Target { release, image, gates })
+    Ok(UpgradeTarget { release, image, gates })
 }
 
 fn choose_release(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
-) -> Result<(KubernetesRelease, ReleaseImage, Gate), Invalid> {
+) -> Result<(KubernetesRelease, ReleaseImage, GateResult), Invalid> {
     let wanted = resolution::resolve_release(release_request(tkc), &facts.available_releases)
         .or_else(|unresolved| running(tkc, facts).ok_or(unresolved))?;
     let Step { release: candidate, last_step } = choose_step(wanted, facts)?;
@@ -139,7 +139,7 @@ fn running<'f>(tkc: &TanzuKubernetesCluster, facts: &'f Facts) -> Option<&'f Ava
 struct Step<'f> {
     release: &'f AvailableRelease,
     /// The gate for the pools. They wait while the control plane continues to another release.
-    last_step: Gate,
+    last_step: GateResult,
 }
 
 /// Returns the next step to `wanted`. A joining machine reads the release from the cluster, but only contains the container
@@ -149,7 +149,7 @@ struct Step<'f> {
 /// Fails if the next minor version doesn't have a usable release, or if the release to which the control plane is being
 /// upgraded was deleted.
 fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Step<'f>, Invalid> {
-    let last = Step { release: wanted, last_step: Gate::Continue };
+    let last = Step { release: wanted, last_step: GateResult::Continue };
     let Some(live) = &facts.control_plane else { return Ok(last) };
     let Ok(runs) = Version::parse(&live.spec.version) else { return Ok(last) };
     let ((major, minor), (wanted_major, wanted_minor)) = (runs.minor(), wanted.version.minor());
@@ -160,7 +160,7 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     let current =
         facts.available_releases.iter().find(|release| Some(&release_label(&release.version)) == bears);
     if let Some(release) = current.filter(|_| check_oldest_pool(minor, facts).is_waiting()) {
-        return Ok(Step { release, last_step: Gate::Continue });
+        return Ok(Step { release, last_step: GateResult::Continue });
     }
     let settled = check_settled(live);
     if settled.is_waiting() {
@@ -173,14 +173,14 @@ fn choose_step<'f>(wanted: &'f AvailableRelease, facts: &'f Facts) -> Result<Ste
     }
     let step = resolution::find_step((major, minor + 1), &wanted.version, &facts.available_releases);
     let step = step.and_then(|step| facts.available_releases.iter().find(|release| release.version == *step));
-    let later = Gate::Waiting(WaitReason::LaterRelease);
+    let later = GateResult::Waiting(WaitReason::LaterRelease);
     step.map(|release| Step { release, last_step: later }).ok_or(Invalid::NoStep { from: runs })
 }
 
 /// Waits while a pool is too old for the API server of the minor release after `minor`. Such a pool is upgraded first.
-fn check_oldest_pool(minor: u64, facts: &Facts) -> Gate {
+fn check_oldest_pool(minor: u64, facts: &Facts) -> GateResult {
     let too_old = oldest_pool(facts).is_some_and(|oldest| minor + 1 > oldest + SKEW);
-    Gate::waits_if(too_old, WaitReason::OldPool)
+    GateResult::waits_if(too_old, WaitReason::OldPool)
 }
 
 /// Returns the oldest minor release among worker machines and pools, or `None` without workers.
@@ -194,31 +194,31 @@ fn oldest_pool(facts: &Facts) -> Option<u64> {
 }
 
 /// Waits until all control plane machines are ready and run the version in the spec.
-fn check_settled(live: &KubeadmControlPlane) -> Gate {
+fn check_settled(live: &KubeadmControlPlane) -> GateResult {
     let reached =
         live.status.as_ref().is_some_and(|status| status.version.as_ref() == Some(&live.spec.version))
             && ReplicaCounts::of_control_plane(live).is_settled();
-    Gate::waits_if(!reached, WaitReason::ControlPlane)
+    GateResult::waits_if(!reached, WaitReason::ControlPlane)
 }
 
 /// Waits until the add-ons for the next version are applied without a failure. The add-ons must exist before the upgrade, and a
 /// broken add-on must be detected before a node is replaced. A control plane that isn't initialized doesn't wait.
-fn check_addons(kubernetes: &str, facts: &Facts) -> Gate {
-    let Some(live) = &facts.control_plane else { return Gate::Continue };
+fn check_addons(kubernetes: &str, facts: &Facts) -> GateResult {
+    let Some(live) = &facts.control_plane else { return GateResult::Continue };
     let failed =
         |reports: &[AddonReport]| reports.iter().any(|report| matches!(report.state, AddonState::Failed(_)));
     let applied = facts.addons_for.as_deref() == Some(kubernetes)
         && facts.addons.as_ref().is_some_and(|reports| !failed(reports));
     let waits = facts.is_initialized() && live.spec.version != kubernetes && !applied;
-    Gate::waits_if(waits, WaitReason::Addons)
+    GateResult::waits_if(waits, WaitReason::Addons)
 }
 
 /// Waits until every control plane machine has this version, because a kubelet must not be newer than an API server.
-fn check_control_plane(kubernetes: &str, facts: &Facts) -> Gate {
-    let Some(live) = &facts.control_plane else { return Gate::Continue };
+fn check_control_plane(kubernetes: &str, facts: &Facts) -> GateResult {
+    let Some(live) = &facts.control_plane else { return GateResult::Continue };
     let oldest = live.status.as_ref().and_then(|status| status.version.as_deref());
     let behind = live.spec.version != kubernetes || oldest.is_some_and(|oldest| oldest != kubernetes);
-    Gate::waits_if(behind, WaitReason::ControlPlane)
+    GateResult::waits_if(behind, WaitReason::ControlPlane)
 }
 
 /// Returns true if the control plane's label names the release that the cluster requests, or if either is unknown. gcm changes
@@ -309,14 +309,14 @@ mod tests {
             (target.gates.control_plane, target.gates.pools)
         };
         let (addons, control_plane) =
-            (Gate::Waiting(WaitReason::Addons), Gate::Waiting(WaitReason::ControlPlane));
+            (GateResult::Waiting(WaitReason::Addons), GateResult::Waiting(WaitReason::ControlPlane));
         let mut facts = at(V33, V33, V33);
         assert_eq!(gates(&facts), (addons, control_plane), "nobody has looked at the add-ons of v1.34");
         facts.addons_for = Some(KUBERNETES.to_owned());
-        assert_eq!(gates(&facts), (Gate::Continue, control_plane));
+        assert_eq!(gates(&facts), (GateResult::Continue, control_plane));
         let facts = Facts { addons_for: facts.addons_for, ..at(V34, V33, V33) };
-        assert_eq!(gates(&facts), (Gate::Continue, control_plane), "a machine is still of v1.33");
+        assert_eq!(gates(&facts), (GateResult::Continue, control_plane), "a machine is still of v1.33");
         let facts = Facts { addons_for: facts.addons_for, ..at(V34, V34, V33) };
-        assert_eq!(gates(&facts), (Gate::Continue, Gate::Continue));
+        assert_eq!(gates(&facts), (GateResult::Continue, GateResult::Continue));
     }
 }

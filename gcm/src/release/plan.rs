@@ -6,7 +6,7 @@ use api::gcm::release::{LocalReference, MachineImage};
 use api::gcm::{OSImage, OSImageSpec, TanzuKubernetesRelease, TanzuKubernetesReleaseSpec};
 use api::names::{annotation, label};
 use api::vmop::VirtualMachineImage;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use kube::ResourceExt;
 
 use super::conflict::{self, ReleaseFacts, established};
@@ -42,7 +42,7 @@ pub fn os_image(
     );
     annotations.extend(networks.annotations());
     object.metadata.annotations = Some(annotations);
-    object.metadata.owner_references = Some(vec![controlled_by(image)]);
+    object.metadata.owner_references = Some(vec![build_controller_reference(image)]);
     object
 }
 

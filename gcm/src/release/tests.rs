@@ -204,7 +204,7 @@ fn images_that_disagree_change_nothing_of_a_release_and_are_named() {
 #[test]
 fn only_images_of_release_libraries_that_nobody_published_carry_a_release() {
     let of_source = |image: &mut VirtualMachineImage| {
-        let mut owner = kit::apply::controlled_by(image);
+        let mut owner = kit::apply::build_controller_reference(image);
         owner.kind = "ContentLibraryProvider".to_owned();
         image.metadata.owner_references = Some(vec![owner]);
     };

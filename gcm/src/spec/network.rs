@@ -14,7 +14,7 @@ pub const DOMAIN: &str = "cluster.local";
 
 /// The network settings in a cluster spec. Defaults are applied to the container network and the domain, but not to the ranges.
 #[derive(Clone, Copy)]
-pub struct NetworkSpec<'a> {
+pub struct ClusterNetwork<'a> {
     pub cni: &'a str,
     /// The pod ranges as written, or empty.
     pub pods: &'a [String],
@@ -28,7 +28,7 @@ pub struct NetworkSpec<'a> {
     pub trust: Option<&'a Trust>,
 }
 
-impl<'a> NetworkSpec<'a> {
+impl<'a> ClusterNetwork<'a> {
     /// Reads the network settings from a cluster spec.
     pub fn read(spec: &'a TanzuKubernetesClusterSpec) -> Self {
         let settings = network_settings(spec);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::groups::{disk_class, zone};
 use super::labels::registered_labels;
-use super::network::NetworkSpec;
+use super::network::ClusterNetwork;
 
 /// The effect of a field change on nodes. Doesn't implement `Debug`, because the proxy can contain a password.
 #[derive(Clone, PartialEq)]
@@ -62,7 +62,7 @@ pub fn cluster_fields(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeField> {
         NodeField::new("settings.network.serviceDomain", Effect::Refused),
         NodeField::new(
             "settings.network.proxy",
-            Effect::Replaces(NetworkSpec::read(spec).proxy.and_then(json)),
+            Effect::Replaces(ClusterNetwork::read(spec).proxy.and_then(json)),
         ),
         NodeField::new("settings.network.trust", Effect::Replaces(trust.as_ref().and_then(json))),
         NodeField::new("settings.storage", Effect::InPlace),

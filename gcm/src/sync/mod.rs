@@ -25,7 +25,7 @@ use std::sync::Arc;
 use api::gcm::TanzuKubernetesCluster;
 use kube::ResourceExt;
 
-use crate::addons::choice::{BundledClasses, ChosenAddon, Source};
+use crate::addons::choice::{BundleSource, BundledClasses, ChosenAddon};
 use namespace::NamespaceFacts;
 use role_bindings::People;
 use wanted::WantedObjects;
@@ -96,6 +96,6 @@ pub fn sets(
 
 /// Returns a set for the guest.
 pub fn set(name: &str, wanted: WantedObjects) -> ChosenAddon {
-    let source = Source::Generated(Arc::new(wanted.objects));
+    let source = BundleSource::Generated(Arc::new(wanted.objects));
     ChosenAddon { name: name.to_owned(), type_: None, source }
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::role_bindings::makes_administrators;
 use super::supervisor::{CLUSTER_INFO, SupervisorEndpoint, of_cluster_info};
-use super::wanted::Problem;
+use super::wanted::ObjectProblem;
 
 /// The separator between the storage class name and the resource in quota keys.
 pub const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
@@ -99,7 +99,7 @@ impl NamespaceCaches {
         }
     }
 
-    fn found_supervisor(&self) -> Option<Result<SupervisorEndpoint, Problem>> {
+    fn found_supervisor(&self) -> Option<Result<SupervisorEndpoint, ObjectProblem>> {
         of_cluster_info(&*self.cluster_info.get(Some(CLUSTER_INFO.0), CLUSTER_INFO.1)?)
     }
 }
@@ -113,7 +113,7 @@ pub struct NamespaceFacts {
     pub role_bindings: Vec<Arc<RoleBinding>>,
     /// The address at which workload clusters reach the management cluster, or the problem that prevents its use. `None` if
     /// unknown.
-    pub supervisor: Option<Result<SupervisorEndpoint, Problem>>,
+    pub supervisor: Option<Result<SupervisorEndpoint, ObjectProblem>>,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::wanted::{Problem, WantedObjects};
+use super::wanted::{ObjectProblem, WantedObjects};
 
 /// The ClusterRoles that allow editing a namespace.
 const EDITORS: [&str; 2] = ["admin", "edit"];
@@ -82,14 +82,14 @@ pub fn wanted(namespace: &str, bindings: &[Arc<RoleBinding>]) -> WantedObjects {
             person.kind,
             person.name.len()
         );
-        problems.push(Problem::new(format!("Namespace {namespace}"), message));
+        problems.push(ObjectProblem::new(format!("Namespace {namespace}"), message));
     }
     if people.len() > MAX_PEOPLE {
         let message = format!(
             "{} users and groups have edit rights, but only the first {MAX_PEOPLE} by name become administrators of its clusters. Bind groups instead of users",
             people.len()
         );
-        problems.push(Problem::new(format!("Namespace {namespace}"), message));
+        problems.push(ObjectProblem::new(format!("Namespace {namespace}"), message));
     }
     let documents = people.into_iter().take(MAX_PEOPLE).map(|person| document(namespace, person)).collect();
     WantedObjects::of(documents, problems)

@@ -10,7 +10,7 @@ use api::gcm::parts::StorageSettings;
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
-use super::wanted::{Problem, WantedObjects};
+use super::wanted::{ObjectProblem, WantedObjects};
 
 /// The CSI driver in workload clusters.
 pub const PROVISIONER: &str = "csi.vsphere.vmware.com";
@@ -58,7 +58,7 @@ pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &As
             "it has {} storage classes, but a cluster gets at most {MAX_CLASSES}. List the classes that the cluster needs in spec.settings.storage.classes",
             classes.len()
         );
-        problems.push(Problem::new(format!("Namespace {namespace}"), message));
+        problems.push(ObjectProblem::new(format!("Namespace {namespace}"), message));
         classes.truncate(MAX_CLASSES);
     }
     let mut documents: BTreeMap<String, Value> = BTreeMap::new();
@@ -77,8 +77,8 @@ pub fn wanted(settings: Option<&StorageSettings>, namespace: &str, assigned: &As
 }
 
 /// Returns the problem for a ConfigMap whose annotation is invalid.
-pub fn invalid_annotation(config_map: &str) -> Problem {
-    Problem::new(
+pub fn invalid_annotation(config_map: &str) -> ObjectProblem {
+    ObjectProblem::new(
         format!("ConfigMap {config_map}"),
         "its annotation run.tanzu.vmware.com/storage-classes has no effect: the value must be none, and the bundle must have the type csi. Correct the annotation, or remove it",
     )
@@ -91,7 +91,7 @@ pub fn of_bundle(settings: Option<&StorageSettings>, config_map: &str) -> Wanted
         let message = format!(
             "its annotation run.tanzu.vmware.com/storage-classes keeps the classes of the namespace away, but spec.settings.storage names some. Remove the annotation or spec.settings.storage, and annotate the default class in the bundle with {IS_DEFAULT}"
         );
-        Problem::new(format!("ConfigMap {config_map}"), message)
+        ObjectProblem::new(format!("ConfigMap {config_map}"), message)
     });
     WantedObjects::of(Vec::new(), problem.into_iter().collect())
 }
@@ -127,22 +127,22 @@ fn document(name: &str, of: &str, class: Option<&StorageClass>, mode: &str) -> V
     })
 }
 
-fn unassigned(name: &str, field: &str, namespace: &str, assigned: &Assigned) -> Problem {
+fn unassigned(name: &str, field: &str, namespace: &str, assigned: &Assigned) -> ObjectProblem {
     // Escape the name, because users can write any string.
     let name = name.escape_debug();
     let message = format!(
         "it is not assigned to namespace {namespace}. Add the hard limit {name}.storageclass.storage.k8s.io/requests.storage to a ResourceQuota there, or remove the class from {field}. {}",
         offered(assigned)
     );
-    Problem::new(format!("StorageClass {name}"), message)
+    ObjectProblem::new(format!("StorageClass {name}"), message)
 }
 
-fn no_default(name: &str, namespace: &str, assigned: &Assigned) -> Problem {
+fn no_default(name: &str, namespace: &str, assigned: &Assigned) -> ObjectProblem {
     if !assigned.contains_key(name) && !assigned.contains_key(first_edition(name)) {
         return unassigned(name, "spec.settings.storage.defaultClass", namespace, assigned);
     }
     let message = "spec.settings.storage.defaultClass names it, but spec.settings.storage.classes does not. Add it there, or use another default";
-    Problem::new(format!("StorageClass {name}"), message)
+    ObjectProblem::new(format!("StorageClass {name}"), message)
 }
 
 /// Lists the classes that are assigned to the namespace, for messages.

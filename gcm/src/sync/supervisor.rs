@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::config::Kubeconfig;
 use serde_json::json;
 
-use super::wanted::{Problem, WantedObjects};
+use super::wanted::{ObjectProblem, WantedObjects};
 
 /// The port that programs for vSphere with Tanzu use.
 const PORT: u16 = 6443;
@@ -49,7 +49,7 @@ impl fmt::Display for SupervisorEndpoint {
 
 /// Reads the address from kubeadm's ConfigMap. Returns `None` if the ConfigMap doesn't contain an address, and a problem if
 /// workload clusters can't use the address.
-pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, Problem>> {
+pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, ObjectProblem>> {
     let text = map.data.as_ref()?.get(KUBECONFIG)?;
     let clusters = Kubeconfig::from_yaml(text).ok()?.clusters;
     let server = clusters.into_iter().find_map(|named| named.cluster?.server)?;
@@ -58,14 +58,14 @@ pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, Pro
         let message = format!(
             "{why}. Start gcm with --supervisor-endpoint=ADDRESS:PORT, the address at which guests reach this cluster's API server"
         );
-        Problem::new(format!("ConfigMap {}/{}", CLUSTER_INFO.0, CLUSTER_INFO.1), message)
+        ObjectProblem::new(format!("ConfigMap {}/{}", CLUSTER_INFO.0, CLUSTER_INFO.1), message)
     };
     Some(host.parse().map_err(|why: String| problem(&why)))
 }
 
 /// Returns the Service and its EndpointSlice. Programs expect a headless Service. The Service gets a cluster IP only if the
 /// management cluster uses another port than `PORT`, because headless Services can't map ports.
-pub fn wanted(endpoint: &Result<SupervisorEndpoint, Problem>) -> WantedObjects {
+pub fn wanted(endpoint: &Result<SupervisorEndpoint, ObjectProblem>) -> WantedObjects {
     let endpoint = match endpoint {
         Ok(endpoint) => endpoint,
         Err(problem) => return WantedObjects::of(Vec::new(), vec![problem.clone()]),
@@ -141,8 +141,9 @@ mod tests {
 
     #[test]
     fn a_headless_service_leads_to_the_same_port_and_another_to_any() {
-        let of =
-            |text: &str| wanted(&text.parse::<SupervisorEndpoint>().map_err(|why| Problem::new("", why)));
+        let of = |text: &str| {
+            wanted(&text.parse::<SupervisorEndpoint>().map_err(|why| ObjectProblem::new("", why)))
+        };
         assert_eq!(of("10.0.0.5").problems, []);
         let texts = |text: &str| -> String {
             of(text).objects.manifests().iter().map(|manifest| manifest.json.as_str()).collect()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
-use crate::tree::{Import, Tree};
+use crate::tree::{Import, ModuleTree};
 
 /// The maximum number of names that a printed arrow lists.
 const SHOWN: usize = 4;
@@ -12,7 +12,7 @@ type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// Returns all cycles in a crate, one line each. A cycle between single-file rooms is a file cycle too, and is listed
 /// once.
-pub fn find(tree: &Tree) -> BTreeSet<String> {
+pub fn find(tree: &ModuleTree) -> BTreeSet<String> {
     let imports = tree.imports();
     let mut levels = vec![file_arrows(tree, &imports)];
     for folder in 0..tree.files.len() {
@@ -21,7 +21,7 @@ pub fn find(tree: &Tree) -> BTreeSet<String> {
     levels.iter().flat_map(shortest).collect()
 }
 
-fn file_arrows(tree: &Tree, imports: &BTreeSet<Import>) -> Arrows {
+fn file_arrows(tree: &ModuleTree, imports: &BTreeSet<Import>) -> Arrows {
     let mut arrows = Arrows::new();
     for (from, to, name) in imports {
         let names = arrows.entry(shown(&tree.files[*from].path)).or_default();
@@ -31,7 +31,7 @@ fn file_arrows(tree: &Tree, imports: &BTreeSet<Import>) -> Arrows {
 }
 
 /// Returns the imports between the rooms directly below a file's module. The file itself is their roof.
-fn room_arrows(tree: &Tree, imports: &BTreeSet<Import>, top: usize) -> Arrows {
+fn room_arrows(tree: &ModuleTree, imports: &BTreeSet<Import>, top: usize) -> Arrows {
     let level = tree.files[top].chain.len();
     let has_rooms_below =
         |room: usize| tree.files.iter().any(|file| file.chain.len() > level + 1 && file.chain[level] == room);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::crates::{list, quoted, rows};
-use crate::tree::Tree;
+use crate::tree::ModuleTree;
 
 /// The table's header row.
 const HEADER: &str = "| crate | names kinds of |";
@@ -16,7 +16,7 @@ const LAYERS: [&str; 4] = ["capi", "capw", "gcm", "vmop"];
 pub type Named = BTreeMap<String, PathBuf>;
 
 /// Returns the layers that a crate uses. Test code doesn't count.
-pub fn named(tree: &Tree) -> Named {
+pub fn named(tree: &ModuleTree) -> Named {
     let mut named = Named::new();
     for (file, name) in tree.names_of("api") {
         if LAYERS.contains(&name.as_str()) {
@@ -27,7 +27,7 @@ pub fn named(tree: &Tree) -> Named {
 }
 
 /// Returns for each layer folder in `api` the other layers that it uses.
-pub fn named_by_folders(tree: &Tree) -> BTreeMap<String, Named> {
+pub fn named_by_folders(tree: &ModuleTree) -> BTreeMap<String, Named> {
     let mut folders: BTreeMap<_, _> =
         LAYERS.iter().map(|layer| (format!("api::{layer}"), Named::new())).collect();
     for (from, to, _) in tree.imports() {
@@ -75,11 +75,11 @@ mod tests {
     use super::*;
 
     /// Reads a crate that consists of these files.
-    fn tree(files: &[(&str, &str)]) -> Tree {
+    fn tree(files: &[(&str, &str)]) -> ModuleTree {
         let read = |path: &Path| {
             files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned())
         };
-        Tree::read("lib.rs", &read).unwrap()
+        ModuleTree::read("lib.rs", &read).unwrap()
     }
 
     fn found(page: &[&str], actual: impl IntoIterator<Item = (&'static str, Named)>) -> Vec<String> {

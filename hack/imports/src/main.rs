@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use includes::Package;
-use tree::Tree;
+use tree::ModuleTree;
 
 fn main() -> ExitCode {
     match check() {
@@ -70,7 +70,7 @@ fn check() -> Result<Findings, String> {
         let src = root.join(member).join("src");
         let main = if src.join("lib.rs").exists() { "lib.rs" } else { "main.rs" };
         let read = |path: &Path| std::fs::read_to_string(src.join(path)).ok();
-        let tree = Tree::read(main, &read).map_err(|error| format!("{member}/src/{error}"))?;
+        let tree = ModuleTree::read(main, &read).map_err(|error| format!("{member}/src/{error}"))?;
         if member == "api" {
             named.extend(layers::named_by_folders(&tree));
         } else if !member.contains('/') {

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::circles;
 use crate::includes::Package;
-use crate::tree::Tree;
+use crate::tree::ModuleTree;
 
 /// Returns the cycles in a crate that consists of these files.
 fn circles(files: &[(&str, &str)]) -> BTreeSet<String> {
     let read = |path: &Path| {
         files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned())
     };
-    circles::find(&Tree::read("lib.rs", &read).unwrap())
+    circles::find(&ModuleTree::read("lib.rs", &read).unwrap())
 }
 
 fn lines(lines: &[&str]) -> BTreeSet<String> {

@@ -27,19 +27,19 @@ struct Module {
 }
 
 /// A file: its path below `src`, and the chain of files from the crate root to it.
-pub struct File {
+pub struct SourceFile {
     pub path: PathBuf,
     pub chain: Vec<usize>,
 }
 
 /// One crate's modules.
 #[derive(Default)]
-pub struct Tree {
+pub struct ModuleTree {
     modules: Vec<Module>,
-    pub files: Vec<File>,
+    pub files: Vec<SourceFile>,
 }
 
-impl Tree {
+impl ModuleTree {
     /// Reads a crate, starting at its root file. Skips test modules and generated modules.
     pub fn read(root: &str, read: &dyn Fn(&Path) -> Option<String>) -> Result<Self, String> {
         let mut tree = Self::default();
@@ -60,7 +60,7 @@ impl Tree {
         let file = self.files.len();
         let above = parent.map(|parent| self.files[self.modules[parent].file].chain.clone());
         let chain = above.into_iter().flatten().chain([file]).collect();
-        self.files.push(File { path, chain });
+        self.files.push(SourceFile { path, chain });
         self.read_module(&syntax.items, file, folder, parent, read)
     }
 

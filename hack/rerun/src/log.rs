@@ -8,11 +8,11 @@ const HANGS: &str = "HANGING STORY ";
 
 /// A test program in Cargo's output.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Run {
+pub struct TestRun {
     /// The executable. Empty for doc tests, which don't have one.
     pub executable: PathBuf,
     /// The failed tests, each with its panic message's first line.
-    pub failed: Vec<Failure>,
+    pub failed: Vec<FailedTest>,
     /// The tests that passed or were ignored.
     pub finished: BTreeSet<String>,
     /// The number of tests that the program began to run.
@@ -23,12 +23,12 @@ pub struct Run {
     pub is_failed: bool,
 }
 
-impl Run {
+impl TestRun {
     /// Returns a test's failure, and adds one if the test doesn't have one yet.
-    fn failure(&mut self, name: &str) -> &mut Failure {
+    fn failure(&mut self, name: &str) -> &mut FailedTest {
         let known = self.failed.iter().position(|failure| failure.name == name);
         let index = known.unwrap_or_else(|| {
-            self.failed.push(Failure { name: name.to_owned(), cause: "it printed no cause".to_owned() });
+            self.failed.push(FailedTest { name: name.to_owned(), cause: "it printed no cause".to_owned() });
             self.failed.len() - 1
         });
         &mut self.failed[index]
@@ -48,7 +48,7 @@ impl Run {
 
 /// A failed test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedTest {
     /// The name that the test program lists.
     pub name: String,
     /// The panic message's first line.
@@ -56,12 +56,12 @@ pub struct Failure {
 }
 
 /// Returns the failed test programs.
-pub fn failed_runs(log: &str) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+pub fn failed_runs(log: &str) -> Vec<TestRun> {
+    let mut runs: Vec<TestRun> = Vec::new();
     let mut part = Part::Progress;
     for line in log.lines() {
         if let Some(executable) = started(line) {
-            runs.push(Run { executable, ..Run::default() });
+            runs.push(TestRun { executable, ..TestRun::default() });
             part = Part::Progress;
         }
         let Some(run) = runs.last_mut() else { continue };
@@ -92,7 +92,7 @@ enum Part {
 }
 
 impl Part {
-    fn read(self, line: &str, run: &mut Run) -> Self {
+    fn read(self, line: &str, run: &mut TestRun) -> Self {
         if line.starts_with("error: ") && line.contains("test failed, to rerun pass") {
             run.is_failed = true;
             return Self::Progress;
@@ -117,7 +117,7 @@ impl Part {
 }
 
 /// Parses a progress line.
-fn read_progress(line: &str, run: &mut Run) {
+fn read_progress(line: &str, run: &mut TestRun) {
     if let Some((name, cause)) = line.strip_prefix(HANGS).and_then(|rest| rest.split_once(": ")) {
         cause.clone_into(&mut run.failure(name).cause);
     } else if let Some(count) = line.strip_prefix("running ") {

@@ -16,7 +16,7 @@ use std::{env, fs, path};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::log::{Failure, Run, failed_runs};
+use crate::log::{FailedTest, TestRun, failed_runs};
 
 /// The timeout per test, in the format that `timeout` reads. Stories have shorter timeouts.
 const DEADLINE: &str = "45m";
@@ -40,7 +40,7 @@ fn main() -> Result<ExitCode> {
 }
 
 /// Reruns a program's failed tests. Returns true if all pass.
-fn rerun(run: &Run, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
+fn rerun(run: &TestRun, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
     if run.executable.as_os_str().is_empty() {
         println!("FAILED: documentation tests do not run again");
         return Ok(false);
@@ -50,7 +50,7 @@ fn rerun(run: &Run, folders: &BTreeMap<PathBuf, PathBuf>) -> Result<bool> {
         bail!("{} is not a test program of this workspace", program.display());
     };
     let mut all_pass = true;
-    for Failure { name, cause } in &run.failed {
+    for FailedTest { name, cause } in &run.failed {
         let succeeds = run_tests(program, folder, std::slice::from_ref(name))?;
         println!("{} {name}: {cause}", if succeeds { "FLAKY" } else { "FAILED TWICE" });
         all_pass &= succeeds;

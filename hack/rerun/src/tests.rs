@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::log::{Failure, failed_runs};
+use crate::log::{FailedTest, failed_runs};
 
 /// A log with two programs. The first succeeds. In the second, two tests fail.
 const LOG: &str = "\
@@ -48,8 +48,8 @@ error: 1 target failed:
     `-p layercake --test stories`
 ";
 
-fn failure(name: &str, cause: &str) -> Failure {
-    Failure { name: name.to_owned(), cause: cause.to_owned() }
+fn failure(name: &str, cause: &str) -> FailedTest {
+    FailedTest { name: name.to_owned(), cause: cause.to_owned() }
 }
 
 fn names(names: &[&str]) -> Vec<String> {

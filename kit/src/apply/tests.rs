@@ -31,7 +31,7 @@ fn document() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn the_difference_leads_from_old_to_new(old in document(), new in document()) {
-        let patch = difference(&old, &new).unwrap_or_else(|| json!({}));
+        let patch = compute_patch(&old, &new).unwrap_or_else(|| json!({}));
         prop_assert_eq!(merged(&old, &patch), new);
     }
 
@@ -88,7 +88,7 @@ mod sent {
 
     use super::*;
 
-    impl<K> Applied<K> {
+    impl<K> ApplyResult<K> {
         fn is_sent(&self) -> bool {
             matches!(self, Self::Sent(_))
         }

@@ -6,8 +6,8 @@ use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Api, Applied, hash, is_conflict, typed};
-use crate::expectations::{Intent, version};
+use super::{Api, ApplyResult, add_type, hash, is_conflict};
+use crate::expectations::{AcceptedIntent, version};
 use crate::watchable::Watchable;
 
 /// The maximum number of attempts to transfer field ownership while other writers change the object.
@@ -23,12 +23,12 @@ impl Api {
         &self,
         intent: &K,
         live: Option<&Arc<K>>,
-    ) -> kube::Result<Applied<K>>
+    ) -> kube::Result<ApplyResult<K>>
     where
         K: Watchable + Serialize,
     {
         let created = match self.create_or_apply(intent, live).await? {
-            Applied::Sent(created) if live.is_none() => created,
+            ApplyResult::Sent(created) if live.is_none() => created,
             applied => return Ok(applied),
         };
         let mut object = Arc::unwrap_or_clone(created);
@@ -47,9 +47,13 @@ impl Api {
                 Err(error) => return Err(error),
             }
         }
-        let (hash, version) = (hash(&typed::<K>(intent)?), version(&object).unwrap_or_default());
-        self.expectations.record_intent(self.manager, &object, Intent { hash, version, confirm: None });
-        Ok(Applied::Sent(Arc::new(object)))
+        let (hash, version) = (hash(&add_type::<K>(intent)?), version(&object).unwrap_or_default());
+        self.expectations.record_intent(
+            self.manager,
+            &object,
+            AcceptedIntent { hash, version, confirm: None },
+        );
+        Ok(ApplyResult::Sent(Arc::new(object)))
     }
 }
 

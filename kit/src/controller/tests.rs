@@ -87,7 +87,7 @@ fn pod_of(owner: &ReplicaSet) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some("pod".into());
     pod.metadata.namespace = Some("n".into());
-    pod.metadata.owner_references = Some(vec![crate::apply::controlled_by(owner)]);
+    pod.metadata.owner_references = Some(vec![crate::apply::build_controller_reference(owner)]);
     pod
 }
 

@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reasons why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum AccessDenied {
     /// The token is missing, or the API server doesn't accept it.
     #[error("a bearer token that the API server accepts is required")]
     Unauthenticated,
@@ -46,23 +46,23 @@ pub(super) enum Refusal {
 }
 
 /// Cached results with their expiry time. The key is a digest of path and token, so that tokens don't stay in memory.
-type Known = HashMap<[u8; 32], (Instant, Result<(), Refusal>)>;
+type Known = HashMap<[u8; 32], (Instant, Result<(), AccessDenied>)>;
 
 /// Asks the API server if a token's user may access a path, and caches the result.
-pub(super) struct Access {
+pub(super) struct AccessReviewer {
     client: Client,
     places: Semaphore,
     known: Mutex<Known>,
 }
 
-impl Access {
+impl AccessReviewer {
     pub(super) fn new(client: Client) -> Self {
         Self { client, places: Semaphore::new(REVIEWS), known: Mutex::default() }
     }
 
     /// Returns an error unless the token's user may `get` the path.
-    pub(super) async fn review(&self, token: Option<&str>, path: &str) -> Result<(), Refusal> {
-        let token = token.ok_or(Refusal::Unauthenticated)?;
+    pub(super) async fn review(&self, token: Option<&str>, path: &str) -> Result<(), AccessDenied> {
+        let token = token.ok_or(AccessDenied::Unauthenticated)?;
         let key: [u8; 32] =
             Sha256::new().chain_update(path).chain_update([0]).chain_update(token).finalize().into();
         if let Some(known) = self.known(&key) {
@@ -71,18 +71,18 @@ impl Access {
         let answer = tokio::time::timeout(TIMEOUT, self.ask(token, path, &key)).await;
         answer.unwrap_or_else(|_| {
             tracing::warn!(path, "the API server did not answer a token review in time");
-            Err(Refusal::Unknown)
+            Err(AccessDenied::Unknown)
         })
     }
 
-    fn known(&self, key: &[u8; 32]) -> Option<Result<(), Refusal>> {
+    fn known(&self, key: &[u8; 32]) -> Option<Result<(), AccessDenied>> {
         let known = self.known.lock();
         let (until, answer) = known.get(key)?;
         (*until > Instant::now()).then(|| answer.clone())
     }
 
-    async fn ask(&self, token: &str, path: &str, key: &[u8; 32]) -> Result<(), Refusal> {
-        let Ok(_place) = self.places.acquire().await else { return Err(Refusal::Unknown) };
+    async fn ask(&self, token: &str, path: &str, key: &[u8; 32]) -> Result<(), AccessDenied> {
+        let Ok(_place) = self.places.acquire().await else { return Err(AccessDenied::Unknown) };
         // Another request may have reviewed the same token while this one waited.
         if let Some(known) = self.known(key) {
             return known;
@@ -91,7 +91,7 @@ impl Access {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(%error, path, "cannot review a token; grant the rights that config/ contains");
-                return Err(Refusal::Unknown);
+                return Err(AccessDenied::Unknown);
             }
         };
         let lasts = if answer.is_ok() { ALLOWED_FOR } else { REFUSED_FOR };
@@ -105,7 +105,7 @@ impl Access {
         answer
     }
 
-    async fn decide(&self, token: &str, path: &str) -> kube::Result<Result<(), Refusal>> {
+    async fn decide(&self, token: &str, path: &str) -> kube::Result<Result<(), AccessDenied>> {
         let review = TokenReview {
             spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
             ..TokenReview::default()
@@ -115,12 +115,12 @@ impl Access {
             .status
             .filter(|status| status.authenticated == Some(true))
             .and_then(|status| status.user);
-        let Some(user) = user else { return Ok(Err(Refusal::Unauthenticated)) };
+        let Some(user) = user else { return Ok(Err(AccessDenied::Unauthenticated)) };
         let name = user.username.clone().unwrap_or_default();
         let review = access_review(user, path);
         let reviewed = Api::all(self.client.clone()).create(&PostParams::default(), &review).await?;
         let allowed = reviewed.status.is_some_and(|status| status.allowed && status.denied != Some(true));
-        Ok(if allowed { Ok(()) } else { Err(Refusal::Forbidden { user: name, path: path.to_owned() }) })
+        Ok(if allowed { Ok(()) } else { Err(AccessDenied::Forbidden { user: name, path: path.to_owned() }) })
     }
 }
 

@@ -35,7 +35,7 @@ fn diagnostics() -> (Router, Requests) {
             _ => refusal(404, "NotFound"),
         }
     });
-    (router(Served { metrics: Arc::default(), access: Access::new(client) }), requests)
+    (router(Served { metrics: Arc::default(), access: AccessReviewer::new(client) }), requests)
 }
 
 fn reviewed(review: &Value, status: &Value) -> Value {

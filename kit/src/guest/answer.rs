@@ -17,9 +17,9 @@ use hyper::body::Body;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, de};
 
-use super::error::{GuestError, Refusal};
-use crate::bounded::{Exceeded, Limits, compute};
-use crate::share::responses::{Held, ResponseLimits};
+use super::error::{ApiRejection, GuestError};
+use crate::bounded::{ComputationLimits, Exceeded, compute};
+use crate::share::responses::{HeldBytes, ResponseLimits};
 
 /// Responses up to this size in bytes are decoded on the current thread, which costs less than moving them to another thread.
 const SMALL: usize = 32 << 10;
@@ -30,23 +30,23 @@ const LONGEST_WORD: usize = 512;
 /// The maximum size of a label or annotation value in bytes. Longer values aren't kept.
 const LONGEST_MARK: usize = 16 << 10;
 
-/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `limits` while the returned [`Held`] lives.
+/// Collects a response body. Fails if it has more than `most` bytes. The bytes count against `limits` while the returned [`HeldBytes`] lives.
 pub(super) async fn collect<B>(
     body: B,
     most: usize,
     limits: &ResponseLimits,
-) -> Result<(Vec<u8>, Held), GuestError>
+) -> Result<(Vec<u8>, HeldBytes), GuestError>
 where
     B: Body<Data = Bytes>,
     B::Error: Error + 'static,
 {
-    let (mut bytes, mut held) = (Vec::new(), Held::default());
+    let (mut bytes, mut held) = (Vec::new(), HeldBytes::default());
     let mut body = pin!(body);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| GuestError::unreachable(&error))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > most {
-            return Err(Refusal::too_large(most).into());
+            return Err(ApiRejection::too_large(most).into());
         }
         limits.take(data.len(), &mut held).await;
         bytes.reserve_exact(data.len());
@@ -56,14 +56,14 @@ where
 }
 
 /// Decodes a response on behalf of `namespace`, and releases `held` afterwards.
-pub(super) async fn decode<T>(namespace: &str, bytes: Vec<u8>, held: Held) -> Result<T, GuestError>
+pub(super) async fn decode<T>(namespace: &str, bytes: Vec<u8>, held: HeldBytes) -> Result<T, GuestError>
 where
     T: DeserializeOwned + Send + 'static,
 {
     if bytes.len() <= SMALL {
         return read(&bytes);
     }
-    let limits = Limits { bytes: bytes.len(), time: DECODING };
+    let limits = ComputationLimits { bytes: bytes.len(), time: DECODING };
     compute(namespace, limits, move |budget| {
         let _held = held;
         budget.spend(bytes.len())?;
@@ -78,12 +78,12 @@ where
 /// Fails if the response doesn't have the expected form.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, GuestError> {
     serde_json::from_slice(bytes)
-        .map_err(|_| Refusal::new("its answer does not have the expected form").into())
+        .map_err(|_| ApiRejection::new("its answer does not have the expected form").into())
 }
 
 impl From<Exceeded> for GuestError {
     fn from(exceeded: Exceeded) -> Self {
-        Refusal::new(&format!("reading its answer: {exceeded}")).into()
+        ApiRejection::new(&format!("reading its answer: {exceeded}")).into()
     }
 }
 

@@ -4,9 +4,9 @@ use axum::http;
 use kube::core;
 use serde::Deserialize;
 
-use super::error::{GuestError, Refusal};
+use super::error::{ApiRejection, GuestError};
 use super::few::Few;
-use super::{Guest, MadeRequest};
+use super::{GuestClient, MadeRequest};
 
 /// The maximum size of a discovery response in bytes. A group with a hundred kinds needs a tenth of this.
 const MOST: usize = 1 << 20;
@@ -83,11 +83,11 @@ struct GroupVersion {
     version: Option<String>,
 }
 
-impl Guest {
+impl GuestClient {
     /// Looks up a kind in this API group and version. Returns `None` if the guest doesn't serve the kind.
     ///
     /// # Errors
-    /// Same as [`Guest::read`].
+    /// Same as [`GuestClient::read`].
     pub async fn served(
         &self,
         group: &str,
@@ -114,7 +114,7 @@ impl Guest {
     /// the kind.
     ///
     /// # Errors
-    /// Same as [`Guest::read`].
+    /// Same as [`GuestClient::read`].
     pub async fn served_anyhow(&self, group: &str, kind: &str) -> Result<Option<ServedKind>, GuestError> {
         if group.is_empty() {
             return self.served(group, "v1", kind).await;
@@ -155,9 +155,9 @@ fn is_plain(name: &str) -> bool {
 
 impl ServedKind {
     /// Returns the refusal for an add-on object whose kind the guest doesn't serve.
-    pub fn unserved(group: &str, version: &str, kind: &str) -> Refusal {
+    pub fn unserved(group: &str, version: &str, kind: &str) -> ApiRejection {
         let of = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let remedy = "Add its CustomResourceDefinition to the bundle, or remove the object";
-        Refusal::new(&format!("the cluster does not serve {kind} of {of}. {remedy}"))
+        ApiRejection::new(&format!("the cluster does not serve {kind} of {of}. {remedy}"))
     }
 }

@@ -25,12 +25,12 @@ pub enum GuestError {
     Unreachable(String),
     /// The API server refuses this request, or its response is too large or invalid.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ApiRejection),
 }
 
 /// The reason why the API server doesn't carry out a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ApiRejection {
     /// The HTTP status. It is less than 100 if the refusal doesn't come from the API server.
     pub code: u16,
     /// The message: one line, with a limited length.
@@ -39,13 +39,13 @@ pub struct Refusal {
     pub is_immutable: bool,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ApiRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl Error for Refusal {}
+impl Error for ApiRejection {}
 
 /// The fields that are read from a `Status`.
 #[derive(Default, Deserialize)]
@@ -67,7 +67,7 @@ struct Cause {
     message: String,
 }
 
-impl Refusal {
+impl ApiRejection {
     /// Creates a refusal with this message and without an HTTP status.
     pub fn new(message: &str) -> Self {
         Self { message: bounded(message), ..Self::default() }
@@ -126,11 +126,11 @@ mod tests {
     #[test]
     fn a_guests_words_are_short_and_on_one_line() {
         let text = format!("a\nb\u{1b}[31m{}", "é".repeat(10_000));
-        let message = Refusal::read(403, json!({ "message": text }).to_string().as_bytes()).message;
+        let message = ApiRejection::read(403, json!({ "message": text }).to_string().as_bytes()).message;
         assert!(message.starts_with("a b ") && message.ends_with('…'));
         assert_eq!(message.chars().count(), MAX_TEXT + 1);
         assert!(!message.contains(char::is_control));
-        assert_eq!(Refusal::read(500, b"[0,0").message, "it answers with status 500");
+        assert_eq!(ApiRejection::read(500, b"[0,0").message, "it answers with status 500");
     }
 
     #[test]
@@ -140,9 +140,9 @@ mod tests {
             json!({"message": "m", "details": {"causes": causes}}).to_string()
         };
         let immutable = causes(&["field is immutable", "updates are forbidden"]);
-        assert!(Refusal::read(422, immutable.as_bytes()).is_immutable);
-        assert!(!Refusal::read(400, immutable.as_bytes()).is_immutable);
-        assert!(!Refusal::read(422, causes(&["is immutable", "is required"]).as_bytes()).is_immutable);
-        assert!(!Refusal::read(422, causes(&[]).as_bytes()).is_immutable);
+        assert!(ApiRejection::read(422, immutable.as_bytes()).is_immutable);
+        assert!(!ApiRejection::read(400, immutable.as_bytes()).is_immutable);
+        assert!(!ApiRejection::read(422, causes(&["is immutable", "is required"]).as_bytes()).is_immutable);
+        assert!(!ApiRejection::read(422, causes(&[]).as_bytes()).is_immutable);
     }
 }

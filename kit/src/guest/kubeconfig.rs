@@ -15,14 +15,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::Deserialize;
 
-use crate::bounded::{Limits, compute};
+use crate::bounded::{ComputationLimits, compute};
 
 /// The key under which Cluster API stores the kubeconfig in the Secret.
 pub const KEY: &str = "value";
 /// The maximum kubeconfig size in bytes. A kubeconfig from Cluster API has about 6000 bytes.
 const LONGEST: usize = 256 << 10;
 /// The limits for reading a kubeconfig.
-const LIMITS: Limits = Limits { bytes: 4 << 20, time: Duration::from_secs(5) };
+const LIMITS: ComputationLimits = ComputationLimits { bytes: 4 << 20, time: Duration::from_secs(5) };
 
 #[derive(Deserialize)]
 struct File {
@@ -73,7 +73,7 @@ pub fn server(host: &str, port: u16) -> String {
 
 /// Creates a client for the API server at `server`, with the credentials in the Secret, on behalf of `namespace`. A response
 /// may have at most `most` bytes.
-pub(super) async fn client(
+pub(super) async fn build_client(
     namespace: &str,
     secret: &Secret,
     server: &str,
@@ -105,7 +105,7 @@ pub async fn read<T: Send + 'static>(
     let (bytes, server) = (value.0.clone(), server.to_owned());
     let computed = compute(namespace, LIMITS, move |budget| {
         let text = std::str::from_utf8(&bytes).map_err(|_| Unusable("it is not a kubeconfig".to_owned()))?;
-        let config = config(text, &server, budget)?;
+        let config = parse_config(text, &server, budget)?;
         let unusable = "its user's certificate, key or token can't be read";
         make(config).map_err(|_| Unusable(unusable.to_owned()))
     });
@@ -116,7 +116,7 @@ pub async fn read<T: Send + 'static>(
 ///
 /// # Errors
 /// Returns what is missing or invalid. The message doesn't quote the kubeconfig.
-pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusable> {
+pub fn parse_config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusable> {
     let unusable = |what: &str| Unusable(what.to_owned());
     let read: File = from_yaml(text, budget).map_err(|_| unusable("it is not a kubeconfig"))?;
     let authority = read.clusters.into_iter().find_map(|named| named.cluster?.certificate_authority_data);
@@ -128,8 +128,9 @@ pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusa
         return Err(unusable("its user has neither client-certificate-data and client-key-data nor a token"));
     }
     let mut config = Config::new(server.parse().map_err(|_| unusable("its server is not a URL"))?);
-    config.root_cert =
-        Some(certificates(&authority, budget)?.ok_or_else(|| unusable("its certificates can't be read"))?);
+    config.root_cert = Some(
+        decode_certificates(&authority, budget)?.ok_or_else(|| unusable("its certificates can't be read"))?,
+    );
     config.auth_info = AuthInfo {
         client_certificate_data,
         client_key_data: client_key_data.map(Into::into),
@@ -145,7 +146,7 @@ pub fn config(text: &str, server: &str, budget: &Budget) -> Result<Config, Unusa
 }
 
 /// Decodes base64-encoded PEM certificates to DER. Returns `None` if `data` contains no certificate, or one that can't be read.
-fn certificates(data: &str, budget: &Budget) -> Result<Option<Vec<Vec<u8>>>, Exceeded> {
+fn decode_certificates(data: &str, budget: &Budget) -> Result<Option<Vec<Vec<u8>>>, Exceeded> {
     budget.spend(data.len().saturating_mul(2))?;
     let Ok(pem) = STANDARD.decode(data.trim()) else { return Ok(None) };
     let certificates = CertificateDer::pem_slice_iter(&pem);
@@ -166,7 +167,7 @@ mod tests {
     const PEM: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJBRENCcXdJQkFEQU5CZ2txaGtpRzl3MEJBUXNGQURBQU1CNFgKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
 
     fn read(text: &str) -> Result<Config, Unusable> {
-        config(text, "https://10.0.0.1:6443", &Budget::new(LIMITS.bytes))
+        parse_config(text, "https://10.0.0.1:6443", &Budget::new(LIMITS.bytes))
     }
 
     #[test]
@@ -203,7 +204,7 @@ mod tests {
         let mut secret = Secret::default();
         let value = k8s_openapi::ByteString(vec![b' '; LONGEST + 1]);
         secret.data = Some([(KEY.to_owned(), value)].into());
-        let error = client("a", &secret, "https://10.0.0.1", 1).await.err().unwrap();
+        let error = build_client("a", &secret, "https://10.0.0.1", 1).await.err().unwrap();
         assert_eq!(error, "it has 262145 bytes at value; the limit is 262144");
     }
 }

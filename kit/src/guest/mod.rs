@@ -35,13 +35,13 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 pub use answer::{Keys, Marks, Metadata};
-pub use error::{GuestError, Refusal, bounded};
+pub use error::{ApiRejection, GuestError, bounded};
 pub use few::Few;
 pub use kubeconfig::{KEY, server};
-use pace::Pace;
+use pace::WatchRate;
 pub use pod_port::PodPort;
 
-use crate::share::responses::{Held, ResponseLimits};
+use crate::share::responses::{HeldBytes, ResponseLimits};
 
 /// The maximum size of a response in bytes. A watch that sends more is restarted.
 const MAX_ANSWER: usize = 8 << 20;
@@ -52,20 +52,20 @@ const MAX_REFUSAL: usize = 64 << 10;
 
 /// A client for one guest's API server. Clones share the connection.
 #[derive(Clone)]
-pub struct Guest {
+pub struct GuestClient {
     client: Client,
     /// `None` if the guest was created from an existing client.
     config: Option<Arc<Config>>,
     namespace: String,
     limits: ResponseLimits,
     deadline: Duration,
-    pace: Arc<Mutex<Pace>>,
+    pace: Arc<Mutex<WatchRate>>,
 }
 
 /// A request that `kube::core::Request` built, or the error if it couldn't be built.
 pub type MadeRequest = Result<Request<Vec<u8>>, core::request::Error>;
 
-impl Guest {
+impl GuestClient {
     /// Creates a client for the API server at `server`, with the credentials in Cluster API's
     /// kubeconfig Secret. Doesn't send a request. No call takes longer than `deadline`.
     ///
@@ -78,12 +78,12 @@ impl Guest {
         server: &str,
         deadline: Duration,
     ) -> Result<Self, String> {
-        let (client, config) = kubeconfig::client(namespace, kubeconfig, server, MAX_ANSWER).await?;
+        let (client, config) = kubeconfig::build_client(namespace, kubeconfig, server, MAX_ANSWER).await?;
         let guest = Self::with_client(client, namespace, cluster, deadline);
         Ok(Self { config: Some(Arc::new(config)), ..guest })
     }
 
-    /// Same as [`Self::connect`], with an existing client. Such a guest can't reach Pods ([`Guest::read_lines_of_pod`]).
+    /// Same as [`Self::connect`], with an existing client. Such a guest can't reach Pods ([`GuestClient::read_lines_of_pod`]).
     pub fn with_client(client: Client, namespace: &str, cluster: &str, deadline: Duration) -> Self {
         let (limits, pace) = (ResponseLimits::of(namespace, cluster), Arc::default());
         Self { client, config: None, namespace: namespace.to_owned(), limits, deadline, pace }
@@ -104,11 +104,11 @@ impl Guest {
         .await
     }
 
-    /// Same as [`Guest::read`], but returns `None` if the response has status 404, such as for a missing object or an unserved
+    /// Same as [`GuestClient::read`], but returns `None` if the response has status 404, such as for a missing object or an unserved
     /// kind.
     ///
     /// # Errors
-    /// Same as [`Guest::read`].
+    /// Same as [`GuestClient::read`].
     pub async fn read_if_there<T>(&self, request: MadeRequest, most: usize) -> Result<Option<T>, GuestError>
     where
         T: DeserializeOwned + Send + 'static,
@@ -132,14 +132,14 @@ impl Guest {
         timeout(self.deadline, call).await.unwrap_or_else(late)
     }
 
-    async fn answer(&self, request: MadeRequest, most: usize) -> Result<(Vec<u8>, Held), GuestError> {
+    async fn answer(&self, request: MadeRequest, most: usize) -> Result<(Vec<u8>, HeldBytes), GuestError> {
         let body = self.open(request).await?;
         answer::collect(body, most, &self.limits).await
     }
 
     /// Sends a request and returns the response body, or the error in the response.
     async fn open(&self, request: MadeRequest) -> Result<Body, GuestError> {
-        let request = request.map_err(|error| Refusal::new(&error.to_string()))?;
+        let request = request.map_err(|error| ApiRejection::new(&error.to_string()))?;
         let sent = self.client.send(request.map(Body::from)).await;
         let (head, body) = sent.map_err(|error| GuestError::unreachable(&error))?.into_parts();
         if head.status.is_success() {
@@ -148,8 +148,8 @@ impl Guest {
         let code = head.status.as_u16();
         let read = answer::collect(body, MAX_REFUSAL, &self.limits).await;
         let refusal = match read {
-            Ok((bytes, _held)) => Refusal::read(code, &bytes),
-            Err(_) => Refusal::read(code, &[]),
+            Ok((bytes, _held)) => ApiRejection::read(code, &bytes),
+            Err(_) => ApiRejection::read(code, &[]),
         };
         Err(if code == 401 { GuestError::Unreachable(refusal.message) } else { refusal.into() })
     }
@@ -157,7 +157,7 @@ impl Guest {
 
 /// Returns the lines in `answer` that begin with one of the prefixes in `begins`: at most [`MAX_LINES`], each with a limited
 /// length. Lines that aren't UTF-8 are skipped.
-fn lines(answer: &[u8], begins: &[&str]) -> Vec<String> {
+fn select_lines(answer: &[u8], begins: &[&str]) -> Vec<String> {
     let lines = answer.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
     let is_wanted = |line: &&str| begins.iter().any(|word| line.starts_with(word));
     lines.filter(is_wanted).take(MAX_LINES).map(bounded).collect()

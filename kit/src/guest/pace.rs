@@ -8,18 +8,18 @@ use tokio::time::Instant;
 const PACE: usize = 2 << 20;
 
 /// The watch bytes that a guest has sent in the current second.
-pub struct Pace {
+pub struct WatchRate {
     since: Instant,
     bytes: usize,
 }
 
-impl Default for Pace {
+impl Default for WatchRate {
     fn default() -> Self {
         Self { since: Instant::now(), bytes: 0 }
     }
 }
 
-impl Pace {
+impl WatchRate {
     /// Counts bytes. Returns the time to wait before more bytes are read, or `None` if they can be read at once.
     pub(super) fn count(&mut self, bytes: usize) -> Option<Duration> {
         let second = Duration::from_secs(1);

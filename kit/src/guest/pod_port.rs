@@ -23,8 +23,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer;
-use super::error::{GuestError, Refusal, bounded};
-use super::{Guest, MAX_REFUSAL};
+use super::error::{ApiRejection, GuestError, bounded};
+use super::{GuestClient, MAX_REFUSAL};
 
 /// The maximum size of a port-forward message in bytes.
 const MAX_MESSAGE: usize = 256 << 10;
@@ -51,12 +51,12 @@ pub struct PodPort<'a> {
     pub server_name: &'static str,
 }
 
-impl Guest {
+impl GuestClient {
     /// Requests a page from a Pod's program, with the guest administrator's client certificate, and
     /// returns the lines that begin with one of the prefixes in `begins`. The page is limited to `most` bytes.
     ///
     /// # Errors
-    /// Same as [`Guest::read`].
+    /// Same as [`GuestClient::read`].
     pub async fn read_lines_of_pod(
         &self,
         at: &PodPort<'_>,
@@ -65,30 +65,32 @@ impl Guest {
         begins: &[&str],
     ) -> Result<Vec<String>, GuestError> {
         self.within(async {
-            let config = self.config.as_deref().ok_or_else(|| Refusal::new("no credentials are known"))?;
-            let mut tls = config.rustls_client_config().map_err(|error| Refusal::new(&error.to_string()))?;
+            let config =
+                self.config.as_deref().ok_or_else(|| ApiRejection::new("no credentials are known"))?;
+            let mut tls =
+                config.rustls_client_config().map_err(|error| ApiRejection::new(&error.to_string()))?;
             // Only HTTP/1.1 supports upgrades.
             tls.alpn_protocols.clear();
             let tls = Arc::new(tls);
             let (tunnel, _pump) = forward(config, Arc::clone(&tls), at).await?;
             let name =
-                ServerName::try_from(at.server_name).map_err(|_| Refusal::new("no name of a server"))?;
+                ServerName::try_from(at.server_name).map_err(|_| ApiRejection::new("no name of a server"))?;
             let stream =
                 TlsConnector::from(tls).connect(name, tunnel).await.map_err(|error| of_pod(at, &error))?;
             let request = Request::get(path).header(header::HOST, at.server_name);
             let (answer, _connection) = send(stream, request).await?;
             if answer.status() != StatusCode::OK {
-                return Err(refusal(answer).await);
+                return Err(read_refusal(answer).await);
             }
             let (bytes, _held) = answer::collect(answer.into_body(), most, &self.limits).await?;
-            Ok(super::lines(&bytes, begins))
+            Ok(super::select_lines(&bytes, begins))
         })
         .await
     }
 }
 
-fn of_pod(at: &PodPort<'_>, error: &dyn std::error::Error) -> Refusal {
-    Refusal::new(&format!("Pod {} does not answer: {error}", at.pod))
+fn of_pod(at: &PodPort<'_>, error: &dyn std::error::Error) -> ApiRejection {
+    ApiRejection::new(&format!("Pod {} does not answer: {error}", at.pod))
 }
 
 /// Opens the port forward. Dropping the returned handle closes the port forward.
@@ -101,7 +103,7 @@ async fn forward(
     let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = config.cluster_url.port_u16().unwrap_or(443);
     let tcp = TcpStream::connect((host.as_str(), port)).await.map_err(unreachable)?;
-    let name = ServerName::try_from(host.clone()).map_err(|_| Refusal::new("its server has no name"))?;
+    let name = ServerName::try_from(host.clone()).map_err(|_| ApiRejection::new("its server has no name"))?;
     let stream = TlsConnector::from(tls).connect(name, tcp).await.map_err(unreachable)?;
     let path = format!("/api/v1/namespaces/{}/pods/{}/portforward?ports={}", at.namespace, at.pod, at.port);
     let request = Request::get(path)
@@ -113,7 +115,7 @@ async fn forward(
         .header(header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL);
     let (answer, connection) = send(stream, request).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(refusal(answer).await);
+        return Err(read_refusal(answer).await);
     }
     let upgraded = hyper::upgrade::on(answer).await.map_err(|error| GuestError::unreachable(&error))?;
     let limits = WebSocketConfig::default()
@@ -124,7 +126,7 @@ async fn forward(
     let (near, far) = tokio::io::duplex(BUFFER);
     let pump = tokio::spawn(async move {
         let _connection = connection;
-        pump(socket, far).await;
+        copy_bytes(socket, far).await;
     });
     Ok((near, AbortOnDropHandle::new(pump)))
 }
@@ -137,7 +139,7 @@ async fn send<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let request = request.body(Body::empty()).map_err(|error| Refusal::new(&error.to_string()))?;
+    let request = request.body(Body::empty()).map_err(|error| ApiRejection::new(&error.to_string()))?;
     let handshake = http1::Builder::new().max_buf_size(MAX_REFUSAL).handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.map_err(|error| GuestError::unreachable(&error))?;
     let connection = tokio::spawn(async move { drop(connection.with_upgrades().await) });
@@ -147,7 +149,7 @@ where
 }
 
 /// Reads the refusal from an error response, up to [`MAX_REFUSAL`] bytes.
-async fn refusal(answer: axum::http::Response<Incoming>) -> GuestError {
+async fn read_refusal(answer: axum::http::Response<Incoming>) -> GuestError {
     let code = answer.status().as_u16();
     let mut body = answer.into_body();
     let mut bytes = Vec::new();
@@ -158,11 +160,11 @@ async fn refusal(answer: axum::http::Response<Incoming>) -> GuestError {
         }
         bytes.extend_from_slice(&data);
     }
-    Refusal::read(code, &bytes).into()
+    ApiRejection::read(code, &bytes).into()
 }
 
 /// Copies bytes between the port forward's `socket` and `far`, until either side ends or the kubelet reports an error.
-async fn pump<S>(mut socket: WebSocketStream<S>, mut far: DuplexStream)
+async fn copy_bytes<S>(mut socket: WebSocketStream<S>, mut far: DuplexStream)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -209,7 +211,7 @@ mod tests {
         let client = WebSocketStream::from_raw_socket(one, Role::Client, None).await;
         let mut kubelet = WebSocketStream::from_raw_socket(other, Role::Server, None).await;
         let (mut near, far) = tokio::io::duplex(BUFFER);
-        let pumping = tokio::spawn(pump(client, far));
+        let pumping = tokio::spawn(copy_bytes(client, far));
         // The port number, in two messages on the first channel.
         for message in [&[DATA, 43][..], &[ERRORS, 43, 25], &[DATA, 25, b'h'], &[7, b'x'], &[DATA, b'i']] {
             kubelet.send(Message::Binary(message.to_vec().into())).await.unwrap();

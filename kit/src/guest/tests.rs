@@ -21,13 +21,13 @@ fn get(path: &str) -> MadeRequest {
 }
 
 /// Creates a guest that responds to every request with the result of `reply`, which gets the path and the query.
-fn guest(name: &str, reply: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> Guest {
+fn guest(name: &str, reply: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> GuestClient {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (status, text) = reply(&request.uri().to_string());
         let response = Response::builder().status(status).body(Body::from(text.into_bytes()));
         std::future::ready(Ok::<_, Infallible>(response.unwrap()))
     });
-    Guest::with_client(Client::new(service, "default"), "tests", name, DEADLINE)
+    GuestClient::with_client(Client::new(service, "default"), "tests", name, DEADLINE)
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_guest_that_hangs_is_waited_for_so_long_and_no_longer() {
     let service =
         tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
     let client = Client::new(service, "default");
-    let hangs = Guest::with_client(client, "tests", "hangs", Duration::from_millis(1));
+    let hangs = GuestClient::with_client(client, "tests", "hangs", Duration::from_millis(1));
     let late = GuestError::Unreachable("no answer within 0 s".into());
     assert_eq!(hangs.read::<Value>(get("/a"), 10).await.unwrap_err(), late);
     assert_eq!(hangs.send(get("/a")).await.unwrap_err(), late);
@@ -48,7 +48,7 @@ async fn a_refusal_is_another_error_than_no_answer() {
         guest.read_if_there::<Value>(get("/a"), 10).await
     };
     for code in [403, 409, 422, 500] {
-        let refusal = Refusal { code, message: "a b".into(), is_immutable: false };
+        let refusal = ApiRejection { code, message: "a b".into(), is_immutable: false };
         assert_eq!(answered(code).await, Err(refusal.into()), "{code}");
     }
     assert_eq!(answered(404).await, Ok(None));

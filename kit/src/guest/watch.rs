@@ -11,12 +11,12 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Guest;
+use super::GuestClient;
 use super::answer::{self, Keys, Metadata, MetadataOnly};
-use super::error::{GuestError, Refusal};
+use super::error::{ApiRejection, GuestError};
 use super::few::Few;
 use crate::retry::jitter;
-use crate::share::responses::Held;
+use crate::share::responses::HeldBytes;
 
 /// The maximum number of objects that are read from a list.
 pub const MAX_OBJECTS: usize = 500;
@@ -82,11 +82,11 @@ enum Ended {
     Failed,
 }
 
-impl Guest {
+impl GuestClient {
     /// Lists the metadata of the objects at `path` that match the label selector `labels`, up to [`MAX_OBJECTS`].
     ///
     /// # Errors
-    /// Same as [`Guest::read`].
+    /// Same as [`GuestClient::read`].
     pub async fn list<K>(&self, path: &str, labels: &str) -> Result<Vec<Metadata<K>>, GuestError>
     where
         K: Keys + Send + 'static,
@@ -187,7 +187,7 @@ impl Guest {
         let params = WatchParams::default().labels(labels).timeout(OPEN);
         let opened = self.within(self.open(Request::new(path).watch_metadata(&params, &version))).await;
         let Ok(body) = opened else { return Ended::Failed };
-        let mut lines = Lines { guest: self, body, rest: Vec::new(), seen: 0, held: Held::default() };
+        let mut lines = Lines { guest: self, body, rest: Vec::new(), seen: 0, held: HeldBytes::default() };
         loop {
             let line = tokio::select! {
                 () = listener.closed() => return Ended::Unwanted,
@@ -227,13 +227,13 @@ async fn send_all<T>(listener: &mpsc::Sender<T>, all: Vec<T>) -> bool {
 
 /// The lines that a watch sends.
 struct Lines<'g> {
-    guest: &'g Guest,
+    guest: &'g GuestClient,
     body: Body,
     /// The bytes that arrived and aren't returned yet.
     rest: Vec<u8>,
     /// The number of bytes at the start of `rest` that are known not to contain a line end.
     seen: usize,
-    held: Held,
+    held: HeldBytes,
 }
 
 impl Lines<'_> {
@@ -254,11 +254,11 @@ impl Lines<'_> {
             // After a line has begun, its end must follow soon.
             let patience = if self.rest.is_empty() { SILENCE } else { self.guest.deadline };
             let late = |_| GuestError::late(patience);
-            let Some(data) = timeout(patience, frame(&mut self.body)).await.map_err(late)?? else {
+            let Some(data) = timeout(patience, read_frame(&mut self.body)).await.map_err(late)?? else {
                 return Ok(None);
             };
             if self.rest.len() + data.len() > MAX_EVENT {
-                return Err(Refusal::too_large(MAX_EVENT).into());
+                return Err(ApiRejection::too_large(MAX_EVENT).into());
             }
             let taken = self.guest.limits.take(data.len(), &mut self.held);
             timeout(self.guest.deadline, taken).await.map_err(late)?;
@@ -271,7 +271,7 @@ impl Lines<'_> {
     }
 }
 
-async fn frame(body: &mut Body) -> Result<Option<Vec<u8>>, GuestError> {
+async fn read_frame(body: &mut Body) -> Result<Option<Vec<u8>>, GuestError> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| GuestError::unreachable(&error))?;
         if let Ok(data) = frame.into_data() {

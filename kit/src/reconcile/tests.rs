@@ -108,17 +108,17 @@ impl Reconcile for Recorder {
         &self,
         _machine: &Arc<WCPMachine>,
         _facts: &Facts,
-    ) -> Result<Deletion<&'static str>, Refused> {
+    ) -> Result<DeletionProgress<&'static str>, Refused> {
         self.record("delete");
-        Ok(if self.remains { Deletion::Remains("Deleting") } else { Deletion::Gone })
+        Ok(if self.remains { DeletionProgress::Remains("Deleting") } else { DeletionProgress::Gone })
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<WCPMachineStatus> {
         let reason = match seen.outcome {
-            Outcome::Paused => "Paused",
-            Outcome::Done(done) => done,
-            Outcome::Failed(_) if seen.facts.is_none() => "NotGathered",
-            Outcome::Failed(_) => "Failed",
+            ReconcileOutcome::Paused => "Paused",
+            ReconcileOutcome::Done(done) => done,
+            ReconcileOutcome::Failed(_) if seen.facts.is_none() => "NotGathered",
+            ReconcileOutcome::Failed(_) => "Failed",
         };
         let conditions = vec![condition("Ready", false, reason, "", None)];
         Some(WCPMachineStatus { conditions, ..WCPMachineStatus::default() })

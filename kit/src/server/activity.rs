@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// The requests on one connection.
-pub(super) struct Activity(Mutex<State>);
+pub(super) struct ConnectionActivity(Mutex<State>);
 
 struct State {
     in_flight: usize,
@@ -17,21 +17,21 @@ struct State {
 }
 
 /// A running request. It ends on drop.
-pub(super) struct Busy(Arc<Activity>);
+pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
-impl Default for Activity {
+impl Default for ConnectionActivity {
     fn default() -> Self {
         Self(Mutex::new(State { in_flight: 0, since: Instant::now(), used: false }))
     }
 }
 
-impl Activity {
+impl ConnectionActivity {
     /// Records the start of a request.
-    pub fn begin(self: &Arc<Self>) -> Busy {
+    pub fn begin(self: &Arc<Self>) -> ActiveRequest {
         let mut state = self.0.lock();
         state.in_flight += 1;
         state.used = true;
-        Busy(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Waits until the connection has been idle for `first` before its first request, or for `later` after a request.
@@ -53,7 +53,7 @@ impl Activity {
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
         state.in_flight -= 1;

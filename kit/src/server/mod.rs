@@ -31,11 +31,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::server::activity::Activity;
+use crate::server::activity::ConnectionActivity;
 use crate::server::callers::Callers;
 use crate::server::peer::Peer;
-pub(crate) use crate::server::place::Limits;
-use crate::server::place::{Place, Places};
+pub(crate) use crate::server::place::ServerLimits;
+use crate::server::place::{ConnectionSlot, ConnectionSlots};
 
 /// The maximum header size per HTTP/1.1 request, in bytes.
 const HEADER_BYTES: u16 = 16 << 10;
@@ -51,7 +51,7 @@ const ASKED_AFTER: Duration = Duration::from_secs(30);
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// The limits that every server uses.
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: ServerLimits = ServerLimits {
     connections: 96,
     per_address: 64,
     handshake: Duration::from_secs(5),
@@ -63,9 +63,9 @@ pub(crate) const LIMITS: Limits = Limits {
 struct Server {
     tls: Option<TlsAcceptor>,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     callers: Callers,
-    places: Places,
+    places: ConnectionSlots,
     stop: CancellationToken,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn spawn(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     stop: CancellationToken,
 ) {
     spawn_for(Callers::default(), listener, tls, router, limits, stop);
@@ -86,10 +86,10 @@ pub(crate) fn spawn_for(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     stop: CancellationToken,
 ) {
-    let places = Places::new(&limits, &callers);
+    let places = ConnectionSlots::new(&limits, &callers);
     let server = Arc::new(Server { tls, router, limits, callers, places, stop });
     tokio::spawn(server.accept(listener));
 }
@@ -115,7 +115,7 @@ impl Server {
     }
 
     /// Serves one connection until it ends or its slot is given to another client.
-    async fn keep(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: Place) {
+    async fn keep(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: ConnectionSlot) {
         let evicted = place.evicted();
         tokio::select! {
             () = self.serve_connection(stream, peer, &place) => {}
@@ -123,7 +123,7 @@ impl Server {
         }
     }
 
-    async fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, place: &Place) {
+    async fn serve_connection(&self, stream: TcpStream, peer: SocketAddr, place: &ConnectionSlot) {
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve_http(stream, of(peer), false, place).await };
         match timeout(self.limits.handshake, tls.accept(stream)).await {
@@ -142,11 +142,11 @@ impl Server {
         }
     }
 
-    async fn serve_http<S>(&self, stream: S, peer: Peer, is_http2: bool, place: &Place)
+    async fn serve_http<S>(&self, stream: S, peer: Peer, is_http2: bool, place: &ConnectionSlot)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let activity = Arc::<Activity>::default();
+        let activity = Arc::<ConnectionActivity>::default();
         let service = service_fn(|request: Request<Incoming>| {
             let (router, busy) = (self.router.clone(), activity.begin());
             let limit = self.limits.request;
@@ -176,7 +176,12 @@ impl Server {
     }
 
     /// Marks the peer as verified and removes the key from the path if the path ends with the callers' key.
-    fn recognize<B>(&self, mut request: Request<B>, peer: Peer, place: &Place) -> (Request<B>, Peer) {
+    fn recognize<B>(
+        &self,
+        mut request: Request<B>,
+        peer: Peer,
+        place: &ConnectionSlot,
+    ) -> (Request<B>, Peer) {
         let Some(uri) = self.callers.without_key(request.uri()) else { return (request, peer) };
         *request.uri_mut() = uri;
         self.places.promote(place);

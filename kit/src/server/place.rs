@@ -11,7 +11,7 @@ use crate::share::addresses::{Full, Share, Shares};
 
 /// A server's limits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ServerLimits {
     /// The maximum number of connections, separately for callers that proved their identity and for others.
     pub connections: usize,
     /// The maximum number of strangers' connections per address. It doesn't apply if all legitimate callers are recognized.
@@ -27,16 +27,16 @@ pub(crate) struct Limits {
 }
 
 /// A server's connection slots.
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     strangers: Shares,
     callers: Shares,
 }
 
 /// One connection's slot. The values are the client's address, its share, and true if the connection was promoted to a caller.
-pub(super) struct Place(Mutex<(IpAddr, Share, bool)>);
+pub(super) struct ConnectionSlot(Mutex<(IpAddr, Share, bool)>);
 
-impl Places {
-    pub fn new(limits: &Limits, callers: &Callers) -> Self {
+impl ConnectionSlots {
+    pub fn new(limits: &ServerLimits, callers: &Callers) -> Self {
         let strangers = if callers.are_all_recognized() {
             // Legitimate callers are promoted, so a connection that stays a stranger may be evicted.
             Shares::newest_first(limits.connections)
@@ -47,14 +47,14 @@ impl Places {
     }
 
     /// Returns a slot for a new connection, which counts as a stranger's at first.
-    pub fn enter(&self, address: IpAddr) -> Result<Place, Full> {
+    pub fn enter(&self, address: IpAddr) -> Result<ConnectionSlot, Full> {
         let mut share = self.strangers.enter(address);
         share.take(1)?;
-        Ok(Place(Mutex::new((address, share, false))))
+        Ok(ConnectionSlot(Mutex::new((address, share, false))))
     }
 
     /// Moves a connection from the strangers' slots to the callers' slots, if there is a slot for it.
-    pub fn promote(&self, place: &Place) {
+    pub fn promote(&self, place: &ConnectionSlot) {
         let mut place = place.0.lock();
         let (address, share, promoted) = &mut *place;
         let mut wanted = self.callers.enter(*address);
@@ -64,7 +64,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Returns a token that is canceled when the slot is given to another connection.
     pub fn evicted(&self) -> CancellationToken {
         self.0.lock().1.evicted().clone()

@@ -5,7 +5,7 @@ use super::*;
 
 mod over_tls;
 
-async fn start(limits: Limits) -> (SocketAddr, CancellationToken) {
+async fn start(limits: ServerLimits) -> (SocketAddr, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
@@ -26,7 +26,7 @@ const SHORT: Duration = Duration::from_millis(100);
 
 #[tokio::test]
 async fn a_client_that_sends_a_header_now_and_then_is_cut_off() {
-    let (address, _stop) = start(Limits { headers: SHORT, ..LIMITS }).await;
+    let (address, _stop) = start(ServerLimits { headers: SHORT, ..LIMITS }).await;
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut slow = TcpStream::connect(address).await.unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
@@ -46,7 +46,7 @@ async fn a_client_that_sends_a_header_now_and_then_is_cut_off() {
 
 #[tokio::test]
 async fn a_connection_without_requests_is_closed() {
-    let (address, _stop) = start(Limits { idle: SHORT, ..LIMITS }).await;
+    let (address, _stop) = start(ServerLimits { idle: SHORT, ..LIMITS }).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     assert!(rest(&mut stream).await.ends_with("ok"));
@@ -54,7 +54,7 @@ async fn a_connection_without_requests_is_closed() {
 
 #[tokio::test]
 async fn one_address_opens_its_share_of_connections_and_no_more() {
-    let (address, _stop) = start(Limits { connections: 3, per_address: 2, ..LIMITS }).await;
+    let (address, _stop) = start(ServerLimits { connections: 3, per_address: 2, ..LIMITS }).await;
     let _held = (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
     let mut third = TcpStream::connect(address).await.unwrap();
     assert_eq!(rest(&mut third).await, "");

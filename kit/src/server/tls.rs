@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 /// Creates a TLS acceptor that presents `certificate` and offers HTTP/2 and HTTP/1.1.
 ///
 /// With `authorities`, clients may present a certificate, which must be signed by one of these certificate authorities.
-pub(crate) fn acceptor(
+pub(crate) fn build_acceptor(
     certificate: Arc<dyn ResolvesServerCert>,
     authorities: Option<RootCertStore>,
 ) -> io::Result<TlsAcceptor> {

@@ -7,7 +7,7 @@
 //! | [`responses`] | bytes of guests' responses | guests and namespaces | readers wait, and with them the guest |
 //! | [`addresses`] | connections and request bytes | client addresses | the address that holds the most loses |
 //!
-//! The first three count with [`bounds::Places`]. The last one doesn't wait but evicts, because a stranger would never leave.
+//! The first three count with [`bounds::PermitQueue`]. The last one doesn't wait but evicts, because a stranger would never leave.
 
 pub mod addresses;
 pub mod responses;

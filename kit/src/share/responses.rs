@@ -29,12 +29,12 @@ pub struct ResponseLimits {
 
 /// The bytes that a response holds. They are returned on drop.
 #[derive(Default)]
-pub struct Held {
+pub struct HeldBytes {
     of_guest: Option<Turn>,
     of_namespace: Option<Turn>,
 }
 
-impl Held {
+impl HeldBytes {
     /// Releases all but `bytes` bytes.
     pub fn keep(&mut self, bytes: usize) {
         for held in [&mut self.of_guest, &mut self.of_namespace].into_iter().flatten() {
@@ -51,8 +51,8 @@ impl ResponseLimits {
 
     /// Waits until `bytes` more bytes are free, and adds them to `held`. Takes from the guest's own limit first, so that
     /// a reader that waits for its own guest doesn't hold bytes that other guests need.
-    pub async fn take(&self, bytes: usize, held: &mut Held) {
-        let Held { of_guest, of_namespace } = held;
+    pub async fn take(&self, bytes: usize, held: &mut HeldBytes) {
+        let HeldBytes { of_guest, of_namespace } = held;
         add(of_guest, GUESTS.enter_with(&self.guest, bytes).await);
         add(of_namespace, NAMESPACES.enter_with(&self.namespace, bytes).await);
     }
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_guest_takes_its_share_and_leaves_those_of_others() {
         let (bad, good) = (ResponseLimits::of("intake", "bad"), ResponseLimits::of("intake", "good"));
-        let (mut held, mut other) = (Held::default(), Held::default());
+        let (mut held, mut other) = (HeldBytes::default(), HeldBytes::default());
         let takes = |limits: &ResponseLimits, bytes: usize| {
-            limits.take(bytes, &mut Held::default()).now_or_never().is_some()
+            limits.take(bytes, &mut HeldBytes::default()).now_or_never().is_some()
         };
         assert!(bad.take(OF_A_GUEST, &mut held).now_or_never().is_some());
         assert!(!takes(&ResponseLimits::of("intake", "bad"), 1), "another connection is the same guest");

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bounds::{Granted, Places};
+use bounds::{Granted, PermitQueue};
 use kube::Resource;
 use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ struct Shared<K: Resource<DynamicType = ()>> {
 }
 
 struct State<K: Resource<DynamicType = ()>> {
-    places: Places<ObjectRef<K>>,
+    places: PermitQueue<ObjectRef<K>>,
     /// The objects that wait in `places`.
     waiting: HashSet<ObjectRef<K>>,
     /// The objects for which a slot is reserved. They are enqueued.
@@ -36,7 +36,7 @@ struct State<K: Resource<DynamicType = ()>> {
 }
 
 /// A slot for one reconcile. It is returned on drop.
-pub(crate) struct Slot<K: Resource<DynamicType = ()>> {
+pub(crate) struct ReconcileSlot<K: Resource<DynamicType = ()>> {
     slots: Slots<K>,
     namespace: Option<String>,
 }
@@ -44,14 +44,14 @@ pub(crate) struct Slot<K: Resource<DynamicType = ()>> {
 impl<K: Resource<DynamicType = ()>> Slots<K> {
     /// Creates `width` slots. `wake` enqueues an object.
     pub fn new(width: usize, wake: mpsc::UnboundedSender<ObjectRef<K>>) -> Self {
-        let places = Places::halved(width);
+        let places = PermitQueue::halved(width);
         let state = State { places, waiting: HashSet::new(), granted: HashSet::new() };
         Self(Arc::new(Shared { state: Mutex::new(state), wake }))
     }
 
     /// Returns a slot for the object. Without a free slot, returns `None`, and the object is enqueued
     /// later, when a slot is reserved for it.
-    pub fn enter(&self, object: &ObjectRef<K>) -> Option<Slot<K>> {
+    pub fn enter(&self, object: &ObjectRef<K>) -> Option<ReconcileSlot<K>> {
         let mut state = self.0.state.lock();
         let State { places, waiting, granted } = &mut *state;
         let share = share(object);
@@ -61,7 +61,7 @@ impl<K: Resource<DynamicType = ()>> Slots<K> {
             }
             return None;
         }
-        Some(Slot { slots: self.clone(), namespace: object.namespace.clone() })
+        Some(ReconcileSlot { slots: self.clone(), namespace: object.namespace.clone() })
     }
 
     /// Releases the slot that is reserved for an object, because the object is gone.
@@ -89,7 +89,7 @@ fn share<K: Resource<DynamicType = ()>>(object: &ObjectRef<K>) -> &str {
     object.namespace.as_deref().unwrap_or_default()
 }
 
-impl<K: Resource<DynamicType = ()>> Drop for Slot<K> {
+impl<K: Resource<DynamicType = ()>> Drop for ReconcileSlot<K> {
     fn drop(&mut self) {
         self.slots.leave(self.namespace.as_deref().unwrap_or_default());
     }

@@ -47,7 +47,7 @@ pub(crate) struct CertBundle {
 impl CertBundle {
     /// Creates a certificate authority, and a serving certificate for these DNS names.
     pub fn generate(names: &[String], now: OffsetDateTime) -> io::Result<Self> {
-        let authority = authority(now).map_err(io::Error::other)?;
+        let authority = create_authority(now).map_err(io::Error::other)?;
         let authorities = authority.certificate().to_owned();
         Self::signed(authorities, &authority, names, now).map_err(io::Error::other)
     }
@@ -97,7 +97,7 @@ impl CertBundle {
         {
             return Self::signed(self.authorities.clone(), &authority, names, now).map_err(io::Error::other);
         }
-        let new = authority(now).map_err(io::Error::other)?;
+        let new = create_authority(now).map_err(io::Error::other)?;
         let old = first(&self.authorities).unwrap_or_default();
         let authorities = format!("{}{old}", new.certificate());
         Self::signed(authorities, &new, names, now).map_err(io::Error::other)
@@ -120,7 +120,7 @@ impl CertBundle {
     }
 }
 
-fn authority(now: OffsetDateTime) -> Result<Authority, pki::Error> {
+fn create_authority(now: OffsetDateTime) -> Result<Authority, pki::Error> {
     Authority::generate("webhook authority", AUTHORITY.begin(now))
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::webhook::gate::{Refusal, Room, admit};
+use crate::webhook::gate::{ReviewRejection, Room, admit};
 use crate::webhook::review::{self, place};
 
 /// The request in a ConversionReview.
@@ -38,7 +38,7 @@ impl Conversion {
     ///
     /// # Errors
     /// Fails if the review is too large or can't be parsed.
-    pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
+    pub fn read(body: impl Into<Bytes>) -> Result<Self, ReviewRejection> {
         let body = body.into();
         let Asked { uid, wanted, objects } = review::request(&body)?;
         let objects = objects.into_iter().map(|raw| place(&body, raw)).collect();
@@ -52,11 +52,11 @@ impl Conversion {
 }
 
 impl<S: Sync> FromRequest<S> for Conversion {
-    type Rejection = Refusal;
+    type Rejection = ReviewRejection;
 
     /// Admits a conversion. The API server can't present a certificate here, but it may know a key. If no
     /// key is configured, every client is served, because a conversion doesn't read or reveal any state.
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ReviewRejection> {
         let (body, room) = admit(request, false).await?;
         Ok(Self { _room: Some(room), ..Self::read(body)? })
     }

@@ -31,7 +31,7 @@ pub const MOST_VALUES: usize = 48_000;
 
 /// The limits, which apply separately to verified callers and to all others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ReviewLimits {
     /// The maximum number of body bytes in total.
     pub bytes: usize,
     /// The maximum number of body bytes per address. It doesn't apply to verified callers.
@@ -47,7 +47,7 @@ pub(crate) struct Limits {
 }
 
 /// The limits that a program uses.
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: ReviewLimits = ReviewLimits {
     bytes: 2 * LARGEST_REVIEW,
     bytes_per_address: 3 * (LARGEST_REVIEW / 2),
     reviews: 16,
@@ -57,8 +57,8 @@ pub(crate) const LIMITS: Limits = Limits {
 };
 
 /// Admits reviews within the limits.
-pub(crate) struct Gate {
-    limits: Limits,
+pub(crate) struct ReviewGate {
+    limits: ReviewLimits,
     verified: Pool,
     strangers: Pool,
     only_verified: Verified,
@@ -89,7 +89,7 @@ pub(super) struct Room {
 
 /// The reasons why a review is rejected or can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ReviewRejection {
     /// The review has too many bytes.
     #[error("a review has at most {LARGEST_REVIEW} bytes")]
     TooLarge,
@@ -120,7 +120,7 @@ pub enum Refusal {
     NoGate,
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ReviewRejection {
     fn into_response(self) -> Response {
         let status = match self {
             Self::TooLarge | Self::TooManyValues => StatusCode::PAYLOAD_TOO_LARGE,
@@ -134,8 +134,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-impl Gate {
-    pub fn new(limits: Limits, only_verified: Verified) -> Self {
+impl ReviewGate {
+    pub fn new(limits: ReviewLimits, only_verified: Verified) -> Self {
         let pool = |bytes_per_address, reviews_per_address| Pool {
             bytes: Shares::new(limits.bytes, bytes_per_address),
             lane: Lane::new(limits.reviews, reviews_per_address),
@@ -151,70 +151,75 @@ impl Gate {
     }
 
     /// Rejects an unverified peer if only verified callers may send this type of review.
-    fn check(&self, peer: Peer, is_admission: bool) -> Result<(), Refusal> {
+    fn check(&self, peer: Peer, is_admission: bool) -> Result<(), ReviewRejection> {
         match (is_admission, self.only_verified) {
             _ if peer.verified => Ok(()),
-            (true, Verified { admissions: true, .. }) => Err(Refusal::Stranger),
-            (false, Verified { conversions: true, .. }) => Err(Refusal::NoKey),
+            (true, Verified { admissions: true, .. }) => Err(ReviewRejection::Stranger),
+            (false, Verified { conversions: true, .. }) => Err(ReviewRejection::NoKey),
             _ => Ok(()),
         }
     }
 
     /// Reads a request's body, and waits until the review is admitted. Returns the body and the resources that the review holds.
-    async fn admit(&self, request: Request, peer: Peer) -> Result<(Bytes, Room), Refusal> {
+    async fn admit(&self, request: Request, peer: Peer) -> Result<(Bytes, Room), ReviewRejection> {
         let length =
             request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         if length.is_some_and(|length: usize| length > LARGEST_REVIEW) {
-            return Err(Refusal::TooLarge);
+            return Err(ReviewRejection::TooLarge);
         }
         let pool = if peer.verified { &self.verified } else { &self.strangers };
         let mut share = pool.bytes.enter(peer.address);
         let evicted = share.evicted().clone();
         let body = tokio::select! {
             body = timeout(self.limits.body, read_body(request.into_body(), length, &mut share)) => {
-                body.map_err(|_| Refusal::Late)??
+                body.map_err(|_| ReviewRejection::Late)??
             }
-            () = evicted.cancelled() => return Err(Refusal::Busy),
+            () = evicted.cancelled() => return Err(ReviewRejection::Busy),
         };
-        share.settle().map_err(|_| Refusal::Busy)?;
+        share.settle().map_err(|_| ReviewRejection::Busy)?;
         let values = count_values(&body);
         if values > MOST_VALUES {
-            return Err(Refusal::TooManyValues);
+            return Err(ReviewRejection::TooManyValues);
         }
         let room = timeout(self.limits.wait, pool.wait_for_room(share, peer, values));
-        Ok((body, room.await.map_err(|_| Refusal::Busy)??))
+        Ok((body, room.await.map_err(|_| ReviewRejection::Busy)??))
     }
 }
 
 impl Pool {
-    async fn wait_for_room(&self, share: Share, peer: Peer, values: usize) -> Result<Room, Refusal> {
+    async fn wait_for_room(&self, share: Share, peer: Peer, values: usize) -> Result<Room, ReviewRejection> {
         let who = if peer.verified { String::new() } else { peer.address.to_string() };
         let turn = self.lane.enter(&who).await;
-        let values = u32::try_from(values).map_err(|_| Refusal::TooManyValues)?;
-        let values = Arc::clone(&self.values).acquire_many_owned(values).await.map_err(|_| Refusal::Busy)?;
+        let values = u32::try_from(values).map_err(|_| ReviewRejection::TooManyValues)?;
+        let values =
+            Arc::clone(&self.values).acquire_many_owned(values).await.map_err(|_| ReviewRejection::Busy)?;
         Ok(Room { _bytes: share, _turn: turn, _values: values })
     }
 }
 
 /// Admits a request through the gate of the server that received it.
-pub(super) async fn admit(request: Request, is_admission: bool) -> Result<(Bytes, Room), Refusal> {
+pub(super) async fn admit(request: Request, is_admission: bool) -> Result<(Bytes, Room), ReviewRejection> {
     let extensions = request.extensions();
-    let gate = extensions.get::<Arc<Gate>>().cloned().ok_or(Refusal::NoGate)?;
-    let peer = *extensions.get::<Peer>().ok_or(Refusal::NoGate)?;
+    let gate = extensions.get::<Arc<ReviewGate>>().cloned().ok_or(ReviewRejection::NoGate)?;
+    let peer = *extensions.get::<Peer>().ok_or(ReviewRejection::NoGate)?;
     gate.check(peer, is_admission)?;
     gate.admit(request, peer).await
 }
 
 /// Reads a whole body. `share` counts the bytes that arrive, not the announced `length`.
-async fn read_body(mut body: Body, length: Option<usize>, share: &mut Share) -> Result<Bytes, Refusal> {
+async fn read_body(
+    mut body: Body,
+    length: Option<usize>,
+    share: &mut Share,
+) -> Result<Bytes, ReviewRejection> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        let frame = frame.map_err(|error| ReviewRejection::Unreadable(error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         if whole.len() + data.len() > LARGEST_REVIEW {
-            return Err(Refusal::TooLarge);
+            return Err(ReviewRejection::TooLarge);
         }
-        share.take(data.len()).map_err(|_| Refusal::Busy)?;
+        share.take(data.len()).map_err(|_| ReviewRejection::Busy)?;
         if whole.is_empty() {
             whole.reserve_exact(length.unwrap_or(data.len()));
         }
@@ -224,16 +229,16 @@ async fn read_body(mut body: Body, length: Option<usize>, share: &mut Share) -> 
 }
 
 /// Rejects an object that couldn't be changed once it is stored, because the review of a change contains the object twice.
-pub(super) fn check_new(object: &[u8]) -> Result<(), Refusal> {
-    if count_values(object) > MOST_VALUES_OF_NEW { Err(Refusal::TooManyValues) } else { Ok(()) }
+pub(super) fn check_new(object: &[u8]) -> Result<(), ReviewRejection> {
+    if count_values(object) > MOST_VALUES_OF_NEW { Err(ReviewRejection::TooManyValues) } else { Ok(()) }
 }
 
 /// Rejects a review that is too large to be decoded.
-pub(super) fn check_whole(body: &[u8]) -> Result<(), Refusal> {
+pub(super) fn check_whole(body: &[u8]) -> Result<(), ReviewRejection> {
     if body.len() > LARGEST_REVIEW {
-        return Err(Refusal::TooLarge);
+        return Err(ReviewRejection::TooLarge);
     }
-    if count_values(body) > MOST_VALUES { Err(Refusal::TooManyValues) } else { Ok(()) }
+    if count_values(body) > MOST_VALUES { Err(ReviewRejection::TooManyValues) } else { Ok(()) }
 }
 
 /// Returns an upper bound for the number of values in a JSON document.

@@ -26,9 +26,9 @@ use crate::flags;
 use crate::runtime::Runtime;
 use crate::server;
 use crate::server::callers::{Callers, Key};
-use crate::server::tls::{acceptor, read_authorities};
+use crate::server::tls::{build_acceptor, read_authorities};
 pub use crate::webhook::facts::Facts;
-use crate::webhook::gate::{Gate, Verified};
+use crate::webhook::gate::{ReviewGate, Verified};
 use crate::webhook::self_managed::SelfManaged;
 
 /// Serves `router` over HTTPS in the background, as configured by `flags`. The program isn't ready until the server has started.
@@ -51,10 +51,10 @@ pub async fn serve(
     };
     let only_verified =
         Verified { admissions: callers.authorities.is_some(), conversions: callers.key.is_some() };
-    let gate = Gate::new(gate::LIMITS, only_verified);
+    let gate = ReviewGate::new(gate::LIMITS, only_verified);
     let listener = TcpListener::bind(flags.webhook_address).await?;
     let address = listener.local_addr()?;
-    let tls = acceptor(certificate, callers.authorities.clone())?;
+    let tls = build_acceptor(certificate, callers.authorities.clone())?;
     let router = router.layer(Extension(facts)).layer(Extension(Arc::new(gate)));
     server::spawn_for(callers, listener, Some(tls), router, server::LIMITS, runtime.shutdown.clone());
     tracing::info!(%address, "serving webhooks");

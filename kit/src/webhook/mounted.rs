@@ -33,7 +33,7 @@ struct State {
 
 impl Certificate {
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
-        let (modified, key) = (modified(folder), certified(folder)?);
+        let (modified, key) = (modified(folder), load_certificate(folder)?);
         let state = Mutex::new(State { key: Arc::new(key), modified, looked: Instant::now() });
         Ok(Self { folder: folder.to_owned(), state })
     }
@@ -45,7 +45,7 @@ impl Certificate {
             state.looked = Instant::now();
             let now = modified(&self.folder);
             if now != state.modified {
-                match certified(&self.folder) {
+                match load_certificate(&self.folder) {
                     Ok(key) => {
                         state.key = Arc::new(key);
                         state.modified = now;
@@ -72,7 +72,7 @@ fn modified(folder: &Path) -> Option<SystemTime> {
     of("tls.crt").max(of("tls.key"))
 }
 
-fn certified(folder: &Path) -> io::Result<CertifiedKey> {
+fn load_certificate(folder: &Path) -> io::Result<CertifiedKey> {
     let read = |name: &str| {
         let path = folder.join(name);
         let named =

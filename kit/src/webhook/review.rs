@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::webhook::facts::wait_for_facts;
-pub use crate::webhook::gate::{LARGEST_REVIEW, MOST_VALUES, Refusal};
+pub use crate::webhook::gate::{LARGEST_REVIEW, MOST_VALUES, ReviewRejection};
 use crate::webhook::gate::{Room, admit, check_new, check_whole};
 
 /// The request in an AdmissionReview.
@@ -72,7 +72,7 @@ impl Review {
     ///
     /// # Errors
     /// Fails if the review is too large or can't be parsed.
-    pub fn read(body: impl Into<Bytes>) -> Result<Self, Refusal> {
+    pub fn read(body: impl Into<Bytes>) -> Result<Self, ReviewRejection> {
         let body = body.into();
         let Asked { uid, user_info, request_kind, kind, object, old_object } = request(&body)?;
         if let Some(object) = object {
@@ -147,8 +147,8 @@ impl<S: Sync> FromRequest<S> for Review {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Response> {
         let is_decidable = wait_for_facts(request.extensions()).await;
-        let (body, room) = admit(request, true).await.map_err(Refusal::into_response)?;
-        let review = Self::read(body).map_err(Refusal::into_response)?;
+        let (body, room) = admit(request, true).await.map_err(ReviewRejection::into_response)?;
+        let review = Self::read(body).map_err(ReviewRejection::into_response)?;
         if !is_decidable {
             return Err(review.put_off().into_response());
         }
@@ -157,14 +157,14 @@ impl<S: Sync> FromRequest<S> for Review {
 }
 
 /// Parses the request in a review of any kind.
-pub(super) fn request<'a, R: Deserialize<'a>>(body: &'a [u8]) -> Result<R, Refusal> {
+pub(super) fn request<'a, R: Deserialize<'a>>(body: &'a [u8]) -> Result<R, ReviewRejection> {
     #[derive(Deserialize)]
     struct Envelope<R> {
         request: R,
     }
     check_whole(body)?;
     let envelope: Envelope<R> =
-        serde_json::from_slice(body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
+        serde_json::from_slice(body).map_err(|error| ReviewRejection::Unreadable(error.to_string()))?;
     Ok(envelope.request)
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn read(review: &Value) -> Result<Review, Refusal> {
+    fn read(review: &Value) -> Result<Review, ReviewRejection> {
         Review::read(review.to_string())
     }
 
@@ -213,18 +213,18 @@ mod tests {
             let review = read(&json!({"request": {"uid": "u", "object": object}})).unwrap();
             assert!(review.objects::<ConfigMap>().0.is_none(), "{object}");
         }
-        assert!(matches!(read(&json!({"request": []})), Err(Refusal::Unreadable(_))));
+        assert!(matches!(read(&json!({"request": []})), Err(ReviewRejection::Unreadable(_))));
     }
 
     #[test]
     fn a_document_of_too_many_values_is_not_decoded() {
         let zeros = vec![0; 30_000];
         let review = json!({"request": {"object": {"spec": zeros}}});
-        assert_eq!(read(&review).err(), Some(Refusal::TooManyValues));
+        assert_eq!(read(&review).err(), Some(ReviewRejection::TooManyValues));
         let stored = json!({"request": {"object": {}, "oldObject": {"spec": zeros}}});
         assert!(read(&stored).is_ok(), "what is stored can be taken away");
         let twice = json!({"request": {"userInfo": {"groups": vec![""; 60_000]}}});
-        assert_eq!(read(&twice).err(), Some(Refusal::TooManyValues));
-        assert_eq!(Review::read(vec![b' '; LARGEST_REVIEW + 1]).err(), Some(Refusal::TooLarge));
+        assert_eq!(read(&twice).err(), Some(ReviewRejection::TooManyValues));
+        assert_eq!(Review::read(vec![b' '; LARGEST_REVIEW + 1]).err(), Some(ReviewRejection::TooLarge));
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Duration, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use super::gate::{LIMITS, Limits};
+use super::gate::{LIMITS, ReviewLimits};
 use super::review::{LARGEST_REVIEW, Review};
 use super::*;
 use crate::serve::Readiness;
@@ -34,17 +34,17 @@ async fn allow(review: Review) -> Json<Value> {
     }
 }
 
-fn routes(gate: Gate) -> Router {
+fn routes(gate: ReviewGate) -> Router {
     let convert = |review: Conversion| async move {
         conversion::answer(&review, |object, _| Ok::<_, &str>(object.clone()))
     };
     Router::new().route("/", post(allow)).route("/convert", post(convert)).layer(Extension(Arc::new(gate)))
 }
 
-async fn start(limits: Limits) -> SocketAddr {
+async fn start(limits: ReviewLimits) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = routes(Gate::new(limits, Verified::default()));
+    let router = routes(ReviewGate::new(limits, Verified::default()));
     server::spawn(listener, None, router, server::LIMITS, CancellationToken::new());
     address
 }
@@ -147,7 +147,7 @@ async fn withstand_a_flood() {
 
 #[tokio::test]
 async fn a_body_that_comes_byte_by_byte_is_cut_off() {
-    let address = start(Limits { body: Duration::from_millis(100), ..LIMITS }).await;
+    let address = start(ReviewLimits { body: Duration::from_millis(100), ..LIMITS }).await;
     let (mut reading, mut writing) = TcpStream::connect(address).await.unwrap().into_split();
     writing.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n").await.unwrap();
     let drip = async {
@@ -177,8 +177,8 @@ fn peer(last: u8) -> Peer {
 
 #[tokio::test]
 async fn bodies_that_one_address_holds_back_make_room_for_another() {
-    let limits = Limits { bytes: 1000, bytes_per_address: 1000, ..LIMITS };
-    let router = routes(Gate::new(limits, Verified::default()));
+    let limits = ReviewLimits { bytes: 1000, bytes_per_address: 1000, ..LIMITS };
+    let router = routes(ReviewGate::new(limits, Verified::default()));
     let stalled = futures::stream::iter([Ok::<_, std::io::Error>(vec![b' '; 1000])]);
     let stalled = futures::StreamExt::chain(stalled, futures::stream::pending());
     let held = router.clone().oneshot(request("/", peer(1), Body::from_stream(stalled)));
@@ -191,7 +191,7 @@ async fn bodies_that_one_address_holds_back_make_room_for_another() {
 
 #[tokio::test]
 async fn reviews_of_strangers_are_refused_where_the_api_server_has_a_certificate() {
-    let router = routes(Gate::new(LIMITS, ADMISSIONS));
+    let router = routes(ReviewGate::new(LIMITS, ADMISSIONS));
     let status = async |path, peer| {
         let body = match path {
             "/" => REAL,
@@ -212,7 +212,7 @@ async fn a_review_is_put_off_until_the_facts_are_read() {
     let facts = Facts::read_by(async { complete.await.unwrap() }, ready.require("caches"));
     let router = |wait| {
         let facts = Facts { wait, ..facts.clone() };
-        routes(Gate::new(LIMITS, Verified::default())).layer(Extension(facts))
+        routes(ReviewGate::new(LIMITS, Verified::default())).layer(Extension(facts))
     };
     let (hasty, patient) = (router(Duration::ZERO), router(DEADLINE));
     let ask = async |router: &Router, path, body: &'static str| {
@@ -235,7 +235,7 @@ async fn a_review_is_put_off_until_the_facts_are_read() {
 
 #[tokio::test]
 async fn objects_of_a_conversion_are_bounded_and_answered_in_their_order() {
-    let router = routes(Gate::new(LIMITS, Verified::default()));
+    let router = routes(ReviewGate::new(LIMITS, Verified::default()));
     let ask = async |objects: String| {
         let body =
             format!(r#"{{"request": {{"uid": "u", "desiredAPIVersion": "a/v1", "objects": {objects}}}}}"#);

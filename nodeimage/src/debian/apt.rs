@@ -6,9 +6,9 @@ use std::process::Command;
 
 use jiff::fmt::rfc2822;
 
-use super::lock::{Lock, Package};
+use super::lock::{DebianPackage, Lock};
 use crate::command::run;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::os::OperatingSystem;
 use crate::sources;
 
@@ -81,7 +81,7 @@ impl Apt {
 
     /// Returns the packages that apt would install for `essential` and `names`, including dependencies, in a possible
     /// install order. `essential` contains apt patterns, such as `?essential`.
-    fn closure(&self, essential: &[&str], names: &[&str]) -> Result<Vec<Package>> {
+    fn closure(&self, essential: &[&str], names: &[&str]) -> Result<Vec<DebianPackage>> {
         let mut command = self.command("apt-get");
         command.args(["-qq", "-y", "--print-uris", "install"]).args(essential).args(names);
         let lines = run(&mut command, "find the packages of the image in Debian's archive")?;
@@ -113,11 +113,11 @@ impl Apt {
 
 /// Parses a line that `apt-get --print-uris` prints: quoted URI, file, size, digest. Returns `None` if the line has
 /// another format or the digest isn't SHA-256.
-fn package(line: &str) -> Option<Package> {
+fn package(line: &str) -> Option<DebianPackage> {
     let mut fields = line.split_whitespace();
     let uri = fields.next()?.strip_prefix('\'')?.strip_suffix('\'')?;
     let sha256 = fields.nth(2)?.strip_prefix("SHA256:")?;
-    Some(Package { uri: uri.to_owned(), sha256: sha256.to_owned() })
+    Some(DebianPackage { uri: uri.to_owned(), sha256: sha256.to_owned() })
 }
 
 fn date(index: &str) -> Option<i64> {

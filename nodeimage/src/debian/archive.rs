@@ -9,9 +9,9 @@ use std::process::Command;
 
 use plane::digest::sha256_of;
 
-use super::lock::{Lock, Package};
+use super::lock::{DebianPackage, Lock};
 use crate::command::run;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::os::OperatingSystem;
 
 const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
@@ -23,7 +23,7 @@ fn cache() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn cached(folder: &Path, package: &Package) -> PathBuf {
+fn cached(folder: &Path, package: &DebianPackage) -> PathBuf {
     folder.join(format!("{}.deb", package.sha256))
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn fetch(lock: &Lock) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let unfinished = |package: &Package| folder.join(format!("{}.unfinished", package.sha256));
+    let unfinished = |package: &DebianPackage| folder.join(format!("{}.unfinished", package.sha256));
     let mut command = Command::new(APT_HELPER);
     command.arg("-oAPT::Sandbox::User=").arg("download-file");
     for package in missing.values() {
@@ -67,7 +67,7 @@ pub(crate) fn fetch(lock: &Lock) -> Result<()> {
 }
 
 /// Unpacks packages into a folder, without configuring them.
-pub(crate) fn unpack(packages: &[Package], into: &Path) -> Result<()> {
+pub(crate) fn unpack(packages: &[DebianPackage], into: &Path) -> Result<()> {
     let cache = cache()?;
     fs::create_dir_all(into).doing("make", into)?;
     // base-files comes first, because it contains the links from /bin to /usr/bin.
@@ -95,7 +95,7 @@ pub(crate) fn prepare_builder(builder: &Path) -> Result<()> {
 }
 
 /// Writes an apt archive that contains only these packages.
-pub(crate) fn write_archive(packages: &[Package], os: &OperatingSystem, into: &Path) -> Result<()> {
+pub(crate) fn write_archive(packages: &[DebianPackage], os: &OperatingSystem, into: &Path) -> Result<()> {
     let cache = cache()?;
     fs::create_dir_all(into).doing("make", into)?;
     let mut index = String::new();

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, IoContext, Result};
 
 /// The packages and the Go version for an image build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,24 +21,24 @@ pub struct Lock {
     /// The timestamp for all files in the image, in seconds since 1970: the date in the newest package index.
     pub epoch: i64,
     /// The packages that are installed on the node.
-    pub node: Vec<Package>,
+    pub node: Vec<DebianPackage>,
     /// The packages from which container images take files.
-    pub containers: Vec<Package>,
+    pub containers: Vec<DebianPackage>,
     /// The packages with the build tools.
-    pub builder: Vec<Package>,
+    pub builder: Vec<DebianPackage>,
 }
 
 /// A Debian package at a fixed version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Package {
+pub struct DebianPackage {
     /// The download URI.
     pub uri: String,
     /// The file's SHA-256 digest in hexadecimal.
     pub sha256: String,
 }
 
-impl Package {
+impl DebianPackage {
     /// Returns the file name in the URI, which contains name, version and architecture.
     pub fn file(&self) -> &str {
         self.uri.rsplit('/').next().unwrap_or(&self.uri)
@@ -84,7 +84,7 @@ impl Lock {
     }
 
     /// Returns all packages. A package can occur more than once.
-    pub fn all(&self) -> impl Iterator<Item = &Package> {
+    pub fn all(&self) -> impl Iterator<Item = &DebianPackage> {
         self.node.iter().chain(&self.containers).chain(&self.builder)
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn lock() -> Lock {
-        let package = Package {
+        let package = DebianPackage {
             uri: "http://deb.debian.org/debian/pool/main/d/dash/dash_0.5.12-12_amd64.deb".to_owned(),
             sha256: "a8".repeat(32),
         };

@@ -6,4 +6,4 @@ mod lock;
 
 pub(crate) use apt::resolve;
 pub(crate) use archive::{fetch, prepare_builder, unpack, write_archive};
-pub use lock::{Lock, Package};
+pub use lock::{DebianPackage, Lock};

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use super::cache::{Cache, make_private};
+use super::cache::{BuildCache, make_private};
 use super::estimate::Estimate;
 use super::go::{check, go, run, write_sources};
 use super::module::{GCFLAGS, Module};
-use super::progress::Progress;
+use super::progress::BuildProgress;
 use super::tool::Tool;
-use crate::error::{Doing, Result};
+use crate::error::{OperationContext, Result};
 
 /// Programs that one run of `go build` builds: either the programs in one module that get their names from Go, or one
 /// other program.
@@ -35,7 +35,11 @@ impl Batch {
 }
 
 /// Builds the missing programs into the cache.
-pub(super) fn build(cache: &Cache, missing: &[&'static Tool], progress: &dyn Progress) -> Result<()> {
+pub(super) fn build(
+    cache: &BuildCache,
+    missing: &[&'static Tool],
+    progress: &dyn BuildProgress,
+) -> Result<()> {
     let _lock = cache.lock(progress)?;
     // Another process may have built some of the programs while this one waited for the lock.
     let wanted: Vec<_> = missing.iter().copied().filter(|tool| !cache.program(tool).is_file()).collect();
@@ -73,7 +77,7 @@ fn batches(tools: &[&'static Tool]) -> Vec<Batch> {
 
 /// Makes Go fetch the sources for later batches while it compiles the first batch. Ignores Go's errors, because the build
 /// reports them.
-fn fetch_ahead(cache: &Cache, later: &[Batch]) -> Result<()> {
+fn fetch_ahead(cache: &BuildCache, later: &[Batch]) -> Result<()> {
     let mut commands = Vec::new();
     for batch in later {
         let mut list = go(&write_sources(cache, batch.module)?);
@@ -88,7 +92,12 @@ fn fetch_ahead(cache: &Cache, later: &[Batch]) -> Result<()> {
     Ok(())
 }
 
-fn build_batch(cache: &Cache, batch: &Batch, estimate: &mut Estimate, progress: &dyn Progress) -> Result<()> {
+fn build_batch(
+    cache: &BuildCache,
+    batch: &Batch,
+    estimate: &mut Estimate,
+    progress: &dyn BuildProgress,
+) -> Result<()> {
     let sources = write_sources(cache, batch.module)?;
     // The program gets its name only when it is complete, even if this process is killed during the build.
     let unfinished = cache.folder(batch.module).join(".unfinished");

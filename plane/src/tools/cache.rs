@@ -5,12 +5,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::module::Module;
-use super::progress::Progress;
+use super::progress::BuildProgress;
 use super::tool::Tool;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, OperationContext, Result};
 
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
+pub(super) struct BuildCache {
     root: PathBuf,
 }
 
@@ -27,7 +27,7 @@ pub fn folder() -> Result<PathBuf> {
     std::path::absolute(&folder).doing(|| format!("find {}", folder.display()))
 }
 
-impl Cache {
+impl BuildCache {
     /// Opens the cache in the given folder, or in the user's cache folder. Doesn't create it.
     pub(super) fn open(given: Option<PathBuf>) -> Result<Self> {
         let root = given.map_or_else(folder, Ok)?;
@@ -57,7 +57,7 @@ impl Cache {
     }
 
     /// Locks the cache. Waits until other processes have finished building. Dropping the returned file releases the lock.
-    pub(super) fn lock(&self, progress: &dyn Progress) -> Result<File> {
+    pub(super) fn lock(&self, progress: &dyn BuildProgress) -> Result<File> {
         self.make()?;
         let path = self.root.join("lock");
         let file = File::create(&path).doing(|| format!("make {}", path.display()))?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::cache::Cache;
+use super::cache::BuildCache;
 use super::go::{check, go, output, write_sources};
 use super::tool::Tool;
 use crate::error::Result;
@@ -23,7 +23,7 @@ const LINE: &str = "{{with .Module}}{{with .Replace}}{{.Path}}\t{{.Version}}\t{{
 pub fn dependencies(tools: &[&'static Tool]) -> Result<Vec<Dependency>> {
     let Some(first) = tools.first() else { return Ok(Vec::new()) };
     check([first.name].into_iter())?;
-    let cache = Cache::open(None)?;
+    let cache = BuildCache::open(None)?;
     let mut list = go(&write_sources(&cache, first.module)?);
     list.args(["list", "-mod=readonly", "-deps", "-f", LINE])
         .arg(format!("-tags={}", first.module.tags.join(",")))
@@ -48,7 +48,7 @@ fn parsed(line: &str) -> Option<Dependency> {
 /// Returns the version of the Go toolchain that builds the programs, as Go reports it.
 pub fn go_version() -> Result<String> {
     check(["the programs of a node"].into_iter())?;
-    let cache = Cache::open(None)?;
+    let cache = BuildCache::open(None)?;
     let sources = write_sources(&cache, &super::module::K8S)?;
     Ok(output(go(&sources).args(["env", "GOVERSION"]), "go")?.trim().to_owned())
 }

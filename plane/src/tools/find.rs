@@ -11,8 +11,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::cache::Cache;
-use super::progress::Progress;
+use super::cache::BuildCache;
+use super::progress::BuildProgress;
 use super::shipped::Shipped;
 use super::tool::Tool;
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ type Notes = BTreeMap<String, bool>;
 
 pub(super) struct Finder<'a> {
     given: &'a BTreeMap<String, PathBuf>,
-    cache: &'a Cache,
-    progress: &'a dyn Progress,
+    cache: &'a BuildCache,
+    progress: &'a dyn BuildProgress,
     shipped: Vec<Shipped>,
     folders: Vec<PathBuf>,
     notes: Notes,
@@ -34,8 +34,8 @@ pub(super) struct Finder<'a> {
 impl<'a> Finder<'a> {
     pub(super) fn new(
         given: &'a BTreeMap<String, PathBuf>,
-        cache: &'a Cache,
-        progress: &'a dyn Progress,
+        cache: &'a BuildCache,
+        progress: &'a dyn BuildProgress,
     ) -> Self {
         let notes: Notes = fs::read(cache.notes())
             .ok()
@@ -169,7 +169,7 @@ mod tests {
             program(&inner, "etcd", "echo etcd Version: 3.6.1")
         };
         let (given, assets, on_path) = (make("given"), make("assets"), make("path"));
-        let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
+        let cache = BuildCache::open(Some(folder.path().join("cache"))).unwrap();
         let cached = cache.folder(etcd().module);
         fs::create_dir_all(&cached).unwrap();
         let cached = program(&cached, "etcd", "exit 1");
@@ -191,7 +191,7 @@ mod tests {
     fn a_wrong_version_is_passed_over_on_path_and_refused_when_given() {
         let folder = tempfile::tempdir().unwrap();
         let old = program(folder.path(), "etcd", "echo etcd Version: 3.4.23");
-        let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
+        let cache = BuildCache::open(Some(folder.path().join("cache"))).unwrap();
         let none = BTreeMap::new();
         let mut finder = Finder::new(&none, &cache, &Quiet);
         finder.folders = vec![folder.path().to_owned()];
@@ -207,7 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let asked = folder.path().join("asked");
         program(folder.path(), "etcd", &format!("echo x >> {}; echo etcd Version: 3.6.1", asked.display()));
-        let cache = Cache::open(Some(folder.path().join("cache"))).unwrap();
+        let cache = BuildCache::open(Some(folder.path().join("cache"))).unwrap();
         let none = BTreeMap::new();
         for _ in 0..2 {
             let mut finder = Finder::new(&none, &cache, &Quiet);

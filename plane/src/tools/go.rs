@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::cache::{Cache, make_private};
+use super::cache::{BuildCache, make_private};
 use super::module::{self, Module};
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, OperationContext, Result};
 
 /// Checks that Go is installed. `missing` lists the programs that Go would have to build.
 pub(super) fn check(missing: impl Iterator<Item = &'static str>) -> Result<()> {
@@ -21,7 +21,7 @@ pub(super) fn check(missing: impl Iterator<Item = &'static str>) -> Result<()> {
 
 /// Writes the module's sources to the cache, and returns their folder. Its path contains a hash of the sources, so the
 /// folder's content never changes.
-pub(super) fn write_sources(cache: &Cache, module: &Module) -> Result<PathBuf> {
+pub(super) fn write_sources(cache: &BuildCache, module: &Module) -> Result<PathBuf> {
     if !module.is_complete() {
         return Err(Error::Build {
             tool: module.name.to_owned(),

@@ -21,12 +21,12 @@ use std::path::{Path, PathBuf};
 pub use cache::folder as cache_folder;
 pub use dependencies::{Dependency, dependencies, go_version};
 pub use module::{CLUSTER_API, ETCD, GO, IPAM, KUBERNETES, Module};
-pub use progress::{Progress, progress};
+pub use progress::{BuildProgress, progress};
 pub use shipped::pack;
 pub use tool::{CLUSTERCTL, ETCD_SERVER, KUBEADM, KUBECTL, Tool, managers, names};
 
 use crate::error::{Error, Result};
-use cache::Cache;
+use cache::BuildCache;
 use tool::CONTROL_PLANE;
 
 /// The paths to the stack's programs.
@@ -68,8 +68,8 @@ pub fn control_plane() -> impl Iterator<Item = &'static Tool> {
 
 /// Finds the control plane programs and `options.further`, and builds the missing ones. Blocks for minutes if it has to
 /// build.
-pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
-    let cache = Cache::open(options.cache.clone())?;
+pub fn ensure(options: &Options, progress: &dyn BuildProgress) -> Result<Tools> {
+    let cache = BuildCache::open(options.cache.clone())?;
     let wanted: Vec<_> = CONTROL_PLANE.iter().chain(options.further.iter().copied()).collect();
     let mut paths = found_or_built(options, &wanted, &cache, progress)?;
     let mut path = |name: &str| paths.remove(name).unwrap_or_default();
@@ -86,8 +86,8 @@ pub fn ensure(options: &Options, progress: &dyn Progress) -> Result<Tools> {
 }
 
 /// Finds a program, or builds it if it is missing. Blocks for a minute if it has to build.
-pub fn ensure_one(tool: &'static Tool, options: &Options, progress: &dyn Progress) -> Result<PathBuf> {
-    let cache = Cache::open(options.cache.clone())?;
+pub fn ensure_one(tool: &'static Tool, options: &Options, progress: &dyn BuildProgress) -> Result<PathBuf> {
+    let cache = BuildCache::open(options.cache.clone())?;
     let found = found_or_built(options, &[tool], &cache, progress)?.remove(tool.name);
     Ok(found.unwrap_or_default())
 }
@@ -95,17 +95,17 @@ pub fn ensure_one(tool: &'static Tool, options: &Options, progress: &dyn Progres
 /// Finds programs, and builds the missing ones. Blocks for many minutes if it has to build.
 pub fn ensure_all(
     tools: &[&'static Tool],
-    progress: &dyn Progress,
+    progress: &dyn BuildProgress,
 ) -> Result<BTreeMap<&'static str, PathBuf>> {
-    let cache = Cache::open(None)?;
+    let cache = BuildCache::open(None)?;
     found_or_built(&Options::default(), tools, &cache, progress)
 }
 
 fn found_or_built(
     options: &Options,
     wanted: &[&'static Tool],
-    cache: &Cache,
-    progress: &dyn Progress,
+    cache: &BuildCache,
+    progress: &dyn BuildProgress,
 ) -> Result<BTreeMap<&'static str, PathBuf>> {
     check_given(options)?;
     let mut paths = BTreeMap::new();

@@ -9,7 +9,7 @@ use std::path::Path;
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Doing, Result};
+use crate::error::{OperationContext, Result};
 
 static K8S_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/k8s");
 static ETCD_SOURCES: Dir = include_dir!("$CARGO_MANIFEST_DIR/modules/etcd");

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 /// Shows the progress of builds.
-pub trait Progress: Send + Sync {
+pub trait BuildProgress: Send + Sync {
     /// Reports that the build of `what` has started, the `position`th (from 1) of `total` builds.
     fn begin(&self, what: &str, position: usize, total: usize);
     /// Reports that the compiler has reached `detail`. `left` is the remaining time for all builds, if known.
@@ -19,7 +19,7 @@ pub trait Progress: Send + Sync {
 }
 
 /// Returns a progress bar if standard error is a terminal, and plain lines otherwise.
-pub fn progress() -> Box<dyn Progress> {
+pub fn progress() -> Box<dyn BuildProgress> {
     if std::io::stderr().is_terminal() { Box::new(Bar::default()) } else { Box::new(Lines::default()) }
 }
 
@@ -51,7 +51,7 @@ fn in_words(left: Option<Duration>) -> String {
 #[derive(Default)]
 struct Bar(Mutex<Option<(ProgressBar, Current)>>);
 
-impl Progress for Bar {
+impl BuildProgress for Bar {
     fn begin(&self, what: &str, position: usize, total: usize) {
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed:>4} {prefix} {wide_msg:.dim}") {
@@ -92,7 +92,7 @@ struct Lines(Mutex<Option<Current>>);
 /// The interval between two lines: long enough not to fill a log, short enough to show that the build is alive.
 const SILENCE: Duration = Duration::from_secs(30);
 
-impl Progress for Lines {
+impl BuildProgress for Lines {
     fn begin(&self, what: &str, position: usize, total: usize) {
         let current = Current::new(what, position, total);
         eprintln!("building {}", current.what);
@@ -121,12 +121,12 @@ impl Progress for Lines {
     }
 }
 
-/// A [`Progress`] that discards everything.
+/// A [`BuildProgress`] that discards everything.
 #[cfg(test)]
 pub(super) struct Quiet;
 
 #[cfg(test)]
-impl Progress for Quiet {
+impl BuildProgress for Quiet {
     fn begin(&self, _: &str, _: usize, _: usize) {}
     fn advance(&self, _: &str, _: Option<Duration>) {}
     fn end(&self) {}

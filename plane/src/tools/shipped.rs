@@ -13,12 +13,12 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use super::cache::Cache;
+use super::cache::BuildCache;
 use super::go::output;
-use super::progress::Progress;
+use super::progress::BuildProgress;
 use super::tool::Tool;
 use crate::digest::sha256_of;
-use crate::error::{Doing, Error, Result};
+use crate::error::{Error, OperationContext, Result};
 
 /// The variable with the path to a folder of programs.
 pub const VARIABLE: &str = "LAYERCAKE_TOOLS";
@@ -96,7 +96,7 @@ impl Shipped {
 
     /// Looks a program up. Returns `None`, after a note if the folder has such a program from other sources, if the folder
     /// doesn't contain it.
-    pub(super) fn find(&self, tool: &Tool, progress: &dyn Progress) -> Result<Option<Unchecked>> {
+    pub(super) fn find(&self, tool: &Tool, progress: &dyn BuildProgress) -> Result<Option<Unchecked>> {
         let name = format!("{}/{}", tool.module.folder(), tool.name);
         let Some(expected) = self.record.programs.get(&name) else {
             let is_other = |path: &String| path.rsplit('/').next() == Some(tool.name);
@@ -173,9 +173,9 @@ pub fn pack(
     folder: &Path,
     release: &str,
     go: &str,
-    progress: &dyn Progress,
+    progress: &dyn BuildProgress,
 ) -> Result<()> {
-    let cache = Cache::open(None)?;
+    let cache = BuildCache::open(None)?;
     let missing: Vec<_> = tools.iter().copied().filter(|tool| !cache.program(tool).is_file()).collect();
     if !missing.is_empty() {
         super::build::build(&cache, &missing, progress)?;
@@ -251,7 +251,7 @@ mod tests {
     fn a_program_of_another_release_is_ignored_and_named() {
         #[derive(Default)]
         struct Notes(parking_lot::Mutex<Vec<String>>);
-        impl Progress for Notes {
+        impl BuildProgress for Notes {
             fn begin(&self, _: &str, _: usize, _: usize) {}
             fn advance(&self, _: &str, _: Option<std::time::Duration>) {}
             fn end(&self) {}

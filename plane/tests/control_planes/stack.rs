@@ -15,14 +15,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config};
 use plane::wait::until;
-use plane::{Guard, Options, Plane, Stack, members, tools};
+use plane::{Guard, Options, Plane, StackIdentity, members, tools};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
 /// Starts a control plane, prints its location, and waits until it is killed or the test closes standard input.
 pub(crate) async fn parent(folder: Option<&Path>) {
     let tools = tools::ensure(&tools::Options::default(), &*tools::progress()).unwrap();
-    let stack = Arc::new(folder.map_or_else(Stack::ephemeral, Stack::kept).unwrap());
+    let stack = Arc::new(folder.map_or_else(StackIdentity::ephemeral, StackIdentity::kept).unwrap());
     let _guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
     let plane =
         Plane::start(Options { stack: stack.clone(), tools, definitions: Vec::new(), guest_proxy: None })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use nodeimage::sbom::{self, Part};
+use nodeimage::sbom::{self, SpdxPackage};
 use plane::tools::Tool;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub fn write(args: &Args, version: &str, tools: &[&'static Tool], licenses: &Pat
             let into = licenses.join("rust").join(format!("{}-{}", found.name, found.version));
             sbom::copy_licenses(found.folder(), &into)?;
         }
-        parts.insert(Part {
+        parts.insert(SpdxPackage {
             purl: format!("pkg:cargo/{}@{}", found.name, found.version.replace('+', "%2B")),
             source: if found.source.is_some() {
                 "https://crates.io".to_owned()

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::control_plane::service_address;
 use super::failure::Failure;
 use super::kubeadm::ClusterConfiguration;
-use super::objects::Writer;
+use super::objects::ObjectWriter;
 
 const NAMESPACE: &str = "kube-system";
 /// The index of the DNS Service's address in the Service CIDR.
 const DNS: u32 = 10;
 
-impl Writer {
+impl ObjectWriter {
     /// Applies the add-ons whose kubeadm phases aren't skipped.
     pub(super) async fn addons(
         &self,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use plane::Stack;
+use plane::StackIdentity;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -26,14 +26,14 @@ use super::deadline::{Deadline, retry_until};
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
 use super::guest_vm::{BOOT_TIMEOUT, GuestVm, Programs};
-use super::network::Addressing;
+use super::network::AddressSource;
 use super::provoked::Provoked;
 use super::reporter;
-use crate::addresses::{Address, Subnet};
+use crate::addresses::{GuestAddress, Subnet};
 use crate::network::held_address::HeldAddresses;
 use crate::pattern::Patterns;
 use crate::qemu::Hypervisor;
-use crate::vcsim::control::{ControlApi, Error, GuestReport, PowerAction, Vm};
+use crate::vcsim::control::{ControlApi, Error, GuestReport, PowerAction, SimulatedVm};
 
 const LONG_POLL: Duration = Duration::from_secs(25);
 const RETRY: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ pub struct Options {
     /// The programs that nodes run.
     pub programs: Arc<Programs>,
     /// The stack that owns the guest processes.
-    pub stack: Arc<Stack>,
+    pub stack: Arc<StackIdentity>,
     /// The parent folder for guest disks.
     pub folder: PathBuf,
     /// The lookup for node image content.
@@ -78,7 +78,7 @@ pub struct Options {
 
 impl Options {
     /// Creates options with kubeadm's boot timeout, without node images or a hypervisor.
-    pub fn new(control: ControlApi, subnet: Subnet, programs: Programs, stack: Arc<Stack>) -> Self {
+    pub fn new(control: ControlApi, subnet: Subnet, programs: Programs, stack: Arc<StackIdentity>) -> Self {
         let folder = stack.folder().join("guests");
         Self {
             control,
@@ -211,7 +211,7 @@ impl Drop for Inner {
 /// The guest in a powered-on VM, with the task that runs it.
 struct Played {
     boot_count: u64,
-    vm: watch::Sender<Vm>,
+    vm: watch::Sender<SimulatedVm>,
     power: CancellationToken,
     task: AbortOnDropHandle<()>,
 }
@@ -246,7 +246,7 @@ async fn watch_vms(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 /// Starts and stops guests to match the VMs' power state.
-async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms: Vec<Vm>) {
+async fn follow(shared: &Arc<Shared>, played: &mut BTreeMap<String, Played>, vms: Vec<SimulatedVm>) {
     let vms: BTreeMap<_, _> = vms.into_iter().map(|vm| (vm.moid.clone(), vm)).collect();
     let is_over = |moid: &String, guest: &Played| {
         !vms.get(moid).is_some_and(|vm| vm.powered_on() && vm.boot_count == guest.boot_count)
@@ -303,7 +303,7 @@ impl Shared {
 }
 
 /// Runs a guest from power-on to power-off.
-async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: CancellationToken) {
+async fn play(shared: Arc<Shared>, seen: watch::Receiver<SimulatedVm>, power: CancellationToken) {
     if let Some(hypervisor) = shared.options.hypervisor.clone() {
         return run_machine(&shared, &hypervisor, seen, &power).await;
     }
@@ -328,7 +328,7 @@ async fn play(shared: Arc<Shared>, seen: watch::Receiver<Vm>, power: Cancellatio
     guest.power_off().await;
 }
 
-async fn boot_and_run(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) {
+async fn boot_and_run(shared: &Shared, vm: &SimulatedVm, guest_vm: GuestVm, guest: &mut Guest) {
     match boot(shared, vm, guest_vm, guest).await {
         Ok(()) => shared.reports.set_phase(&vm.moid, Phase::Node),
         Err(failure) if failure.reason.is_plain_vm() => {
@@ -342,7 +342,7 @@ async fn boot_and_run(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut G
     std::future::pending::<()>().await;
 }
 
-async fn asked_to_shut_down(mut seen: watch::Receiver<Vm>, before: u64) {
+async fn asked_to_shut_down(mut seen: watch::Receiver<SimulatedVm>, before: u64) {
     let asked = seen.wait_for(|vm| vm.shutdown_count != before).await.is_ok();
     if !asked {
         std::future::pending::<()>().await;
@@ -350,7 +350,7 @@ async fn asked_to_shut_down(mut seen: watch::Receiver<Vm>, before: u64) {
 }
 
 /// Shuts the guest down and then powers its VM off, unless the VM loses power first.
-async fn shut_down(shared: &Shared, vm: &Vm, guest: &mut Guest, power: &CancellationToken) {
+async fn shut_down(shared: &Shared, vm: &SimulatedVm, guest: &mut Guest, power: &CancellationToken) {
     tokio::select! {
         () = power.cancelled() => return,
         () = guest.shut_down() => {}
@@ -365,15 +365,15 @@ async fn shut_down(shared: &Shared, vm: &Vm, guest: &mut Guest, power: &Cancella
 async fn run_machine(
     shared: &Shared,
     hypervisor: &Hypervisor,
-    seen: watch::Receiver<Vm>,
+    seen: watch::Receiver<SimulatedVm>,
     power: &CancellationToken,
 ) {
     let vm = &seen.borrow().clone();
-    let unknown = Address::reported_as(Ipv4Addr::UNSPECIFIED);
+    let unknown = GuestAddress::reported_as(Ipv4Addr::UNSPECIFIED);
     shared.reports.add(vm, unknown);
     let reported = |report: &GuestReport| {
         if let Some(address) = report.ip.as_ref().and_then(|ip| ip.parse().ok()) {
-            shared.reports.readdress(&vm.moid, Address { reported: address, served: address });
+            shared.reports.readdress(&vm.moid, GuestAddress { reported: address, served: address });
         }
         shared.reports.set_phase(&vm.moid, Phase::Running);
     };
@@ -384,7 +384,7 @@ async fn run_machine(
     power.cancelled().await;
 }
 
-fn guest_vm(shared: &Shared, vm: &Vm, release: Option<Release>) -> Result<GuestVm, Failure> {
+fn guest_vm(shared: &Shared, vm: &SimulatedVm, release: Option<Release>) -> Result<GuestVm, Failure> {
     let options = &shared.options;
     let address =
         options.subnet.guest_address(&vm.moid).map_err(|error| Failure::host("find an address", &error))?;
@@ -406,7 +406,12 @@ fn guest_vm(shared: &Shared, vm: &Vm, release: Option<Release>) -> Result<GuestV
     })
 }
 
-async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) -> Result<(), Failure> {
+async fn boot(
+    shared: &Shared,
+    vm: &SimulatedVm,
+    guest_vm: GuestVm,
+    guest: &mut Guest,
+) -> Result<(), Failure> {
     if shared.held.fit(&vm.name) {
         shared.reports.set_phase(&vm.moid, Phase::Held);
         shared.held.fit_no_more(&vm.name).await;
@@ -416,23 +421,23 @@ async fn boot(shared: &Shared, vm: &Vm, guest_vm: GuestVm, guest: &mut Guest) ->
     let guestinfo = call_control(|| control.guestinfo(&vm.moid)).await?;
     let seed = Seed::of(&guestinfo);
     let leased = guest_vm.address;
-    let given = seed.as_ref().map_or(Ok(Addressing::Leased), |seed| seed.addressing(&vm.macs));
+    let given = seed.as_ref().map_or(Ok(AddressSource::Leased), |seed| seed.addressing(&vm.macs));
     let address = match given {
-        Ok(Addressing::Static(address)) => Address::reported_as(address),
+        Ok(AddressSource::Static(address)) => GuestAddress::reported_as(address),
         _ => leased,
     };
     shared.reports.readdress(&vm.moid, address);
     // VMware Tools start with the network, before cloud-init's last stage and regardless of the stage's result.
     let host_name = seed.as_ref().ok().and_then(|seed| seed.hostname().ok()).unwrap_or("localhost");
     let ip = match given {
-        Ok(Addressing::StaticV6(address)) => Some(address.to_string()),
-        Ok(Addressing::None) => None,
+        Ok(AddressSource::StaticV6(address)) => Some(address.to_string()),
+        Ok(AddressSource::None) => None,
         _ => Some(address.reported.to_string()),
     };
     let report = GuestReport { ip, host_name: Some(host_name.to_owned()), tools_running: true };
     call_control(|| control.report(&vm.moid, &report)).await?;
     let seed = seed?;
-    if given? == Addressing::None {
+    if given? == AddressSource::None {
         let what = "metadata's network gives no network adapter of the VM an address";
         return Err(Failure::new(Reason::Metadata, what));
     }

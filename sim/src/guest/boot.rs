@@ -1,10 +1,10 @@
 //! Boots one guest: runs cloud-init's stages at an instance's first boot, and only starts the kubelet at later boots.
 
 use super::bootstrap;
-use super::cloud_config::{CloudConfig, File, Line, UserEntry};
-use super::commands::{self, Command, Kubeadm};
+use super::cloud_config::{CloudConfig, CloudConfigFile, Line, UserEntry};
+use super::commands::{self, CloudInitCommand, Kubeadm};
 use super::datasource::Seed;
-use super::disk::{Disk, Installed};
+use super::disk::{Disk, FirstBootResult};
 use super::failure::{Failure, Reason};
 use super::guest_vm::GuestVm;
 use super::kubelet::Kubelet;
@@ -38,7 +38,7 @@ impl Guest {
             }
             _ => {
                 let registration = self.first_boot(seed).await?;
-                self.guest_vm.disk.finish(&Installed {
+                self.guest_vm.disk.finish(&FirstBootResult {
                     instance_id: instance_id.to_owned(),
                     node_name: registration.name,
                     kubernetes_version: registration.kubernetes_version,
@@ -84,14 +84,14 @@ impl Guest {
         self.run(&after).await
     }
 
-    async fn run(&mut self, commands: &[Command]) -> Result<Registration, Failure> {
+    async fn run(&mut self, commands: &[CloudInitCommand]) -> Result<Registration, Failure> {
         let mut node = None;
         for command in commands {
             match command {
-                Command::Kubeadm(_) if node.is_some() => {
+                CloudInitCommand::Kubeadm(_) if node.is_some() => {
                     return Err(Failure::new(Reason::Command, "kubeadm is called twice"));
                 }
-                Command::Kubeadm(kubeadm) => node = Some(self.kubeadm(kubeadm).await?),
+                CloudInitCommand::Kubeadm(kubeadm) => node = Some(self.kubeadm(kubeadm).await?),
                 other => other.run(&self.guest_vm.disk)?,
             }
         }
@@ -109,9 +109,13 @@ impl Guest {
 }
 
 /// Runs cloud-init's first stage: `bootcmd`, files, disks, users, and then the deferred files, which may belong to those users.
-pub(super) fn initialize(disk: &Disk, config: &CloudConfig, before: &[Command]) -> Result<(), Failure> {
+pub(super) fn initialize(
+    disk: &Disk,
+    config: &CloudConfig,
+    before: &[CloudInitCommand],
+) -> Result<(), Failure> {
     before.iter().try_for_each(|command| command.run(disk))?;
-    let waits = |file: &&File| file.defer == Some(true);
+    let waits = |file: &&CloudConfigFile| file.defer == Some(true);
     config.write_files.iter().filter(|file| !waits(file)).try_for_each(|file| disk.write_file(file))?;
     disk.set_up_volumes(config)?;
     for entry in &config.users {
@@ -122,7 +126,7 @@ pub(super) fn initialize(disk: &Disk, config: &CloudConfig, before: &[Command]) 
     config.write_files.iter().filter(waits).try_for_each(|file| disk.write_file(file))
 }
 
-pub(super) fn commands_of(lines: &[Line]) -> Result<Vec<Command>, Failure> {
+pub(super) fn commands_of(lines: &[Line]) -> Result<Vec<CloudInitCommand>, Failure> {
     let mut all = Vec::new();
     for line in lines {
         all.extend(match line {

@@ -16,9 +16,9 @@ use serde_json::json;
 
 use super::certs::{der, issue, unusable};
 use super::commands::Kubeadm;
-use super::control_plane::{API_PORT, ControlPlane, Kubeconfigs};
+use super::control_plane::{API_PORT, ControlPlaneSettings, Kubeconfigs};
 use super::deadline::{Deadline, retry_until};
-use super::discovery::{Found, discover};
+use super::discovery::{DiscoveredCluster, discover};
 use super::etcd::Etcd;
 use super::failure::{Failure, Reason, api_error};
 use super::guest_vm::GuestVm;
@@ -27,7 +27,7 @@ use super::kubeadm::{
 };
 use super::kubeconfig::{Credential, client, cluster_info, kubeconfig};
 use super::kubelet::Kubelet;
-use super::objects::{Writer, kubelet_config_name};
+use super::objects::{ObjectWriter, kubelet_config_name};
 use super::registration::{Registration, release_version};
 use super::validate::validate;
 use super::virtual_ip::Joins;
@@ -95,7 +95,7 @@ impl Bootstrap<'_> {
         let version = self.image_version(cluster)?;
         self.pull_images(cluster, &init.node_registration)?;
         let registration = Registration::of(&init.node_registration, &version, true)?;
-        let node = ControlPlane {
+        let node = ControlPlaneSettings {
             cluster,
             node: &registration.name,
             address: guest_vm.address,
@@ -110,7 +110,7 @@ impl Bootstrap<'_> {
         self.kubelet.start_virtual_ip(node.port, Joins::First)?;
         self.kubelet.start_pod("etcd")?;
         self.kubelet.etcd_started(guest_vm.deadline()).await?;
-        let writer = Writer(self.start_control_plane(&kubeconfigs).await?);
+        let writer = ObjectWriter(self.start_control_plane(&kubeconfigs).await?);
         writer.admins().await?;
         self.kubelet.register(&registration).await?;
         mark_control_plane(&writer.0, &registration).await?;
@@ -133,7 +133,7 @@ impl Bootstrap<'_> {
         match &join.control_plane {
             None => self.join_worker(&found, &cluster, registration).await,
             Some(own) => {
-                let node = ControlPlane {
+                let node = ControlPlaneSettings {
                     cluster: &cluster,
                     node: &registration.name,
                     address: guest_vm.address,
@@ -148,7 +148,7 @@ impl Bootstrap<'_> {
 
     async fn join_worker(
         &mut self,
-        found: &Found,
+        found: &DiscoveredCluster,
         cluster: &ClusterConfiguration,
         registration: Registration,
     ) -> Result<Registration, Failure> {
@@ -162,8 +162,8 @@ impl Bootstrap<'_> {
 
     async fn join_control_plane(
         &mut self,
-        found: &Found,
-        node: &ControlPlane<'_>,
+        found: &DiscoveredCluster,
+        node: &ControlPlaneSettings<'_>,
         registration: &Registration,
     ) -> Result<(), Failure> {
         let guest_vm = self.guest_vm;
@@ -216,7 +216,7 @@ impl Bootstrap<'_> {
     }
 
     /// Requests a client certificate by TLS bootstrap. The cluster's controllers approve the request and sign the certificate.
-    async fn client_certificate(&self, found: &Found, node: &str) -> Result<Pair, Failure> {
+    async fn client_certificate(&self, found: &DiscoveredCluster, node: &str) -> Result<Pair, Failure> {
         let subject = Subject::client(&user_of(node), &["system:nodes"]);
         let (request, key) = subject.request().map_err(|error| unusable("certificate request", &error))?;
         let requests: Api<CertificateSigningRequest> = Api::all(found.client.clone());
@@ -337,7 +337,10 @@ fn by_token(doing: &str, error: &kube::Error) -> Failure {
 
 /// Waits until the cluster's first node has published the configurations of kubeadm and the kubelet. Returns the
 /// ClusterConfiguration.
-async fn cluster_configuration(found: &Found, deadline: Deadline) -> Result<ClusterConfiguration, Failure> {
+async fn cluster_configuration(
+    found: &DiscoveredCluster,
+    deadline: Deadline,
+) -> Result<ClusterConfiguration, Failure> {
     let maps: Api<ConfigMap> = Api::namespaced(found.client.clone(), "kube-system");
     let read = |name: String| {
         let maps = &maps;

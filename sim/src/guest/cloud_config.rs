@@ -55,7 +55,7 @@ pub struct CloudConfig {
     pub fqdn: Option<String>,
     pub ntp: Option<Ntp>,
     /// Files, in the order in which they are written.
-    pub write_files: Vec<File>,
+    pub write_files: Vec<CloudConfigFile>,
     /// Users. `default` stands for the image's default user.
     pub users: Vec<UserEntry>,
     /// Commands that run last, at the first boot only.
@@ -118,13 +118,13 @@ pub enum UserEntry {
     /// The name `default`.
     Named(String),
     /// A user with properties.
-    User(Box<User>),
+    User(Box<CloudConfigUser>),
 }
 
 /// A user. `Debug` prints only the name.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct User {
+pub struct CloudConfigUser {
     pub name: String,
     pub gecos: Option<String>,
     pub groups: Option<Value>,
@@ -141,7 +141,7 @@ pub struct User {
 /// A file to write. `Debug` omits the content.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct File {
+pub struct CloudConfigFile {
     /// The absolute path.
     pub path: String,
     /// The content, encoded with `encoding`.
@@ -158,15 +158,15 @@ pub struct File {
     pub defer: Option<bool>,
 }
 
-impl fmt::Debug for User {
+impl fmt::Debug for CloudConfigUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User({})", self.name)
+        write!(f, "CloudConfigUser({})", self.name)
     }
 }
 
-impl fmt::Debug for File {
+impl fmt::Debug for CloudConfigFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "File({}, <{} bytes>)", self.path, self.content.len())
+        write!(f, "CloudConfigFile({}, <{} bytes>)", self.path, self.content.len())
     }
 }
 
@@ -224,7 +224,7 @@ impl CloudConfig {
 
 impl CloudConfig {
     /// Returns the users and groups that exist when a file is written. Deferred files may also belong to the document's users.
-    fn accounts(&self, file: &File) -> Vec<&str> {
+    fn accounts(&self, file: &CloudConfigFile) -> Vec<&str> {
         let mut accounts = ACCOUNTS.to_vec();
         if file.defer == Some(true) {
             accounts.extend(self.users.iter().map(|entry| match entry {
@@ -236,7 +236,7 @@ impl CloudConfig {
     }
 }
 
-impl File {
+impl CloudConfigFile {
     fn check(&self, accounts: &[&str]) -> Result<(), Failure> {
         if !self.path.starts_with('/') || self.path.split('/').any(|part| part == "..") {
             return Err(self.wrong("path is not absolute"));

@@ -39,7 +39,7 @@ pub enum Kubeadm {
 
 /// A parsed command, including its output redirection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum CloudInitCommand {
     /// A kubeadm call.
     Kubeadm(Kubeadm),
     /// `echo`. The output is discarded unless it is redirected to a file.
@@ -70,7 +70,7 @@ pub enum Command {
         text: String,
         path: String,
         /// The commands to run if the file contains the text.
-        then: Vec<Command>,
+        then: Vec<CloudInitCommand>,
     },
     /// `hostname NAME`.
     Hostname(String),
@@ -95,7 +95,7 @@ pub enum Command {
     /// `exit` with a code other than 0. The commands after it don't run.
     Exit,
     /// Two commands, joined by `||`. The second one runs only if the first one fails.
-    Or(Box<Command>, Box<Command>),
+    Or(Box<CloudInitCommand>, Box<CloudInitCommand>),
     /// A command without an effect on a guest.
     WithoutEffect,
 }
@@ -108,7 +108,7 @@ pub struct Redirect {
 }
 
 /// Parses a line with one or more commands, which are joined by `&&` or `;`.
-pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
+pub fn line(text: &str) -> Result<Vec<CloudInitCommand>, Failure> {
     if let Some(commands) = route(text).transpose()? {
         return Ok(commands);
     }
@@ -124,17 +124,17 @@ pub fn line(text: &str) -> Result<Vec<Command>, Failure> {
 }
 
 /// Parses one command, or several commands that are joined by `||`. Each runs only if the previous one fails.
-fn alternatives(text: &str, words: &[Word]) -> Result<Command, Failure> {
+fn alternatives(text: &str, words: &[Word]) -> Result<CloudInitCommand, Failure> {
     let mut parts = words.rsplit(|word| *word == Word::Or);
     let last = command(text, parts.next().unwrap_or_default())?;
     parts.try_fold(last, |otherwise, words| {
-        Ok(Command::Or(Box::new(command(text, words)?), Box::new(otherwise)))
+        Ok(CloudInitCommand::Or(Box::new(command(text, words)?), Box::new(otherwise)))
     })
 }
 
 /// Parses a `sed` call that looks up the route to an address with `ip route get`. The call replaces a string in files,
 /// either with the route's network adapter (always eth0) or with its source address. Returns `None` for other commands.
-fn route(text: &str) -> Option<Result<Vec<Command>, Failure>> {
+fn route(text: &str) -> Option<Result<Vec<CloudInitCommand>, Failure>> {
     let rest = text.strip_prefix("sed -i \"s/")?;
     let (from, rest) = rest.split_once("/$(ip -o route get ")?;
     let part = |word: &str, all: &str| format!(" | sed 's/.* {word} \\([^ ]*\\).*/\\1/')/{all}\" ");
@@ -149,24 +149,24 @@ fn route(text: &str) -> Option<Result<Vec<Command>, Failure>> {
         }
         let (from, path) = (from.to_owned(), path.to_owned());
         commands.push(if is_adapter {
-            Command::Replace { from, to: "eth0".to_owned(), path }
+            CloudInitCommand::Replace { from, to: "eth0".to_owned(), path }
         } else {
-            Command::ReplaceByAddress { from, path }
+            CloudInitCommand::ReplaceByAddress { from, path }
         });
     }
     Some(Ok(commands))
 }
 
 /// Parses `grep -qs TEXT FILE && …`. Returns `None` for other commands.
-fn condition(text: &str) -> Result<Option<Command>, Failure> {
+fn condition(text: &str) -> Result<Option<CloudInitCommand>, Failure> {
     let Some(rest) = text.strip_prefix("grep -qs ") else { return Ok(None) };
     let (pattern, then) = rest.split_once(" && ").ok_or_else(|| unknown(text))?;
     let (text, path) = pattern.split_once(' ').ok_or_else(|| unknown(pattern))?;
-    Ok(Some(Command::IfContains { text: text.to_owned(), path: path.to_owned(), then: line(then)? }))
+    Ok(Some(CloudInitCommand::IfContains { text: text.to_owned(), path: path.to_owned(), then: line(then)? }))
 }
 
 /// Parses a command from a word list, without shell syntax.
-pub fn program(words: &[String]) -> Result<Vec<Command>, Failure> {
+pub fn program(words: &[String]) -> Result<Vec<CloudInitCommand>, Failure> {
     if words.is_empty() {
         return Ok(Vec::new());
     }
@@ -235,7 +235,7 @@ fn words(text: &str) -> Result<Vec<Word>, Failure> {
     Ok(words)
 }
 
-fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
+fn command(line: &str, words: &[Word]) -> Result<CloudInitCommand, Failure> {
     let mut args = Vec::new();
     let mut to = None;
     let mut rest = words.iter();
@@ -254,38 +254,38 @@ fn command(line: &str, words: &[Word]) -> Result<Command, Failure> {
     match (name, to) {
         ("echo", to) => Ok(echo(args, to)),
         ("kubeadm", None) => kubeadm(args),
-        ("mkdir", None) => Ok(Command::MakeFolders(paths(args))),
+        ("mkdir", None) => Ok(CloudInitCommand::MakeFolders(paths(args))),
         ("sed", None) => match args {
             ["-i", expression, path] => replace(expression, path).ok_or_else(|| unknown(name)),
             _ => Err(unknown(name)),
         },
-        ("touch", None) => Ok(Command::Touch(paths(args))),
-        ("mountpoint", None) if args.len() == 1 => Ok(Command::MountPoint(args[0].to_owned())),
+        ("touch", None) => Ok(CloudInitCommand::Touch(paths(args))),
+        ("mountpoint", None) if args.len() == 1 => Ok(CloudInitCommand::MountPoint(args[0].to_owned())),
         ("test", None) => match args {
-            ["-e", path] => Ok(Command::Test { path: (*path).to_owned(), there: true }),
-            ["!", "-e", path] => Ok(Command::Test { path: (*path).to_owned(), there: false }),
+            ["-e", path] => Ok(CloudInitCommand::Test { path: (*path).to_owned(), there: true }),
+            ["!", "-e", path] => Ok(CloudInitCommand::Test { path: (*path).to_owned(), there: false }),
             _ => Err(unknown(name)),
         },
-        ("rmdir", None) => Ok(Command::RemoveFolders(paths(args))),
-        ("exit", None) if args.len() == 1 && args[0] != "0" => Ok(Command::Exit),
-        ("udevadm", None) if args == ["control", "--reload"] => Ok(Command::ReloadUdev),
-        ("udevadm", None) if args.first() == Some(&"trigger") => Ok(Command::TriggerUdev),
-        ("udevadm", None) if args == ["settle"] => Ok(Command::WithoutEffect),
+        ("rmdir", None) => Ok(CloudInitCommand::RemoveFolders(paths(args))),
+        ("exit", None) if args.len() == 1 && args[0] != "0" => Ok(CloudInitCommand::Exit),
+        ("udevadm", None) if args == ["control", "--reload"] => Ok(CloudInitCommand::ReloadUdev),
+        ("udevadm", None) if args.first() == Some(&"trigger") => Ok(CloudInitCommand::TriggerUdev),
+        ("udevadm", None) if args == ["settle"] => Ok(CloudInitCommand::WithoutEffect),
         ("systemctl", None) => Ok(match args {
-            [verb, "containerd" | "containerd.service"] => Command::Containerd((*verb).to_owned()),
-            _ => Command::WithoutEffect,
+            [verb, "containerd" | "containerd.service"] => CloudInitCommand::Containerd((*verb).to_owned()),
+            _ => CloudInitCommand::WithoutEffect,
         }),
         ("rehash_ca_certificates.sh", None) if args.is_empty() => {
-            Ok(Command::CollectAuthorities(Collector::Photon))
+            Ok(CloudInitCommand::CollectAuthorities(Collector::Photon))
         }
         ("update-ca-certificates", None) if args.is_empty() => {
-            Ok(Command::CollectAuthorities(Collector::Debian))
+            Ok(CloudInitCommand::CollectAuthorities(Collector::Debian))
         }
         ("update-ca-trust", None) if args.is_empty() || args == ["extract"] => {
-            Ok(Command::CollectAuthorities(Collector::RedHat))
+            Ok(CloudInitCommand::CollectAuthorities(Collector::RedHat))
         }
-        ("hostname", None) if args.len() == 1 => Ok(Command::Hostname(args[0].to_owned())),
-        (name, _) if WITHOUT_EFFECT.contains(&name) => Ok(Command::WithoutEffect),
+        ("hostname", None) if args.len() == 1 => Ok(CloudInitCommand::Hostname(args[0].to_owned())),
+        (name, _) if WITHOUT_EFFECT.contains(&name) => Ok(CloudInitCommand::WithoutEffect),
         _ => Err(unknown(name)),
     }
 }
@@ -296,26 +296,26 @@ fn replace_in_file(disk: &Disk, path: &str, from: &str, to: &str) -> Result<(), 
     disk.write(path, text.replace(from, to))
 }
 
-fn replace(expression: &str, path: &str) -> Option<Command> {
+fn replace(expression: &str, path: &str) -> Option<CloudInitCommand> {
     let (from, to) = expression.strip_prefix("s#")?.strip_suffix('#')?.split_once('#')?;
-    Some(Command::Replace { from: from.to_owned(), to: to.to_owned(), path: path.to_owned() })
+    Some(CloudInitCommand::Replace { from: from.to_owned(), to: to.to_owned(), path: path.to_owned() })
 }
 
 fn paths(args: &[&str]) -> Vec<String> {
     args.iter().filter(|arg| !arg.starts_with('-')).map(|arg| (*arg).to_owned()).collect()
 }
 
-fn echo(args: &[&str], to: Option<Redirect>) -> Command {
+fn echo(args: &[&str], to: Option<Redirect>) -> CloudInitCommand {
     let (newline, args) = match args {
         ["-n", rest @ ..] => ("", rest),
         args => ("\n", args),
     };
-    Command::Echo { text: format!("{}{newline}", args.join(" ")), to }
+    CloudInitCommand::Echo { text: format!("{}{newline}", args.join(" ")), to }
 }
 
 /// Parses the kubeadm command line that the bootstrap provider writes: `init` or `join`, a configuration file and an
 /// optional verbosity.
-fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
+fn kubeadm(args: &[&str]) -> Result<CloudInitCommand, Failure> {
     let refused = |what: &str| Failure::new(Reason::UnknownCommand, format!("kubeadm: {what}"));
     let (verb, mut rest) = args.split_first().ok_or_else(|| refused("no subcommand"))?;
     let mut config = None;
@@ -333,13 +333,13 @@ fn kubeadm(args: &[&str]) -> Result<Command, Failure> {
         }
     }
     match (*verb, config) {
-        ("init", Some(config)) => Ok(Command::Kubeadm(Kubeadm::Init(config))),
-        ("join", Some(config)) => Ok(Command::Kubeadm(Kubeadm::Join(config))),
+        ("init", Some(config)) => Ok(CloudInitCommand::Kubeadm(Kubeadm::Init(config))),
+        ("join", Some(config)) => Ok(CloudInitCommand::Kubeadm(Kubeadm::Join(config))),
         (verb, _) => Err(refused(&format!("{verb} needs init or join, and --config"))),
     }
 }
 
-impl Command {
+impl CloudInitCommand {
     /// Runs the command on the disk. kubeadm doesn't run here: the caller handles it.
     pub fn run(&self, disk: &Disk) -> Result<(), Failure> {
         match self {
@@ -401,19 +401,19 @@ mod tests {
     fn the_commands_of_a_node_are_understood() {
         let init = "kubeadm init --config /run/kubeadm/kubeadm.yaml  && echo success > /run/cluster-api/bootstrap-success.complete";
         let commands = line(init).unwrap();
-        assert_eq!(commands[0], Command::Kubeadm(Kubeadm::Init("/run/kubeadm/kubeadm.yaml".into())));
+        assert_eq!(commands[0], CloudInitCommand::Kubeadm(Kubeadm::Init("/run/kubeadm/kubeadm.yaml".into())));
         let to = Redirect { path: "/run/cluster-api/bootstrap-success.complete".into(), append: false };
-        assert_eq!(commands[1], Command::Echo { text: "success\n".into(), to: Some(to) });
+        assert_eq!(commands[1], CloudInitCommand::Echo { text: "success\n".into(), to: Some(to) });
 
         // The bootstrap provider writes the verbosity of a KubeadmConfig in this form.
         let verbose = line("kubeadm join --config /x --v 4 && echo ok >/run/y").unwrap();
-        assert_eq!(verbose[0], Command::Kubeadm(Kubeadm::Join("/x".into())));
+        assert_eq!(verbose[0], CloudInitCommand::Kubeadm(Kubeadm::Join("/x".into())));
         let join = line("kubeadm join --config /x --v=5 && echo ok >/run/y").unwrap();
-        assert_eq!(join[0], Command::Kubeadm(Kubeadm::Join("/x".into())));
-        assert_eq!(line("hostname \"cp-0\"").unwrap(), [Command::Hostname("cp-0".into())]);
+        assert_eq!(join[0], CloudInitCommand::Kubeadm(Kubeadm::Join("/x".into())));
+        assert_eq!(line("hostname \"cp-0\"").unwrap(), [CloudInitCommand::Hostname("cp-0".into())]);
         assert_eq!(line("systemctl daemon-reload; swapoff -a").unwrap().len(), 2);
         let words = ["mkdir".to_owned(), "-p".to_owned(), "/a;b".to_owned()];
-        assert_eq!(program(&words).unwrap(), [Command::MakeFolders(vec!["/a;b".into()])]);
+        assert_eq!(program(&words).unwrap(), [CloudInitCommand::MakeFolders(vec!["/a;b".into()])]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::failure::{Failure, Reason};
 use super::host_path::volumes_of_kubeadm;
 use super::kubeadm::{Arguments, ClusterConfiguration, Component, ExtraVolume};
 use super::kubeconfig::{Credential, kubeconfig};
-use crate::addresses::Address;
+use crate::addresses::GuestAddress;
 
 /// The group in kubeadm's admin kubeconfig.
 pub const ADMINS: &str = "kubeadm:cluster-admins";
@@ -51,11 +51,11 @@ const OF_ONE_RELEASE: [&str; 5] =
 
 /// The settings of a new control plane node.
 #[derive(Clone, Copy, Debug)]
-pub struct ControlPlane<'a> {
+pub struct ControlPlaneSettings<'a> {
     pub cluster: &'a ClusterConfiguration,
     /// The node name.
     pub node: &'a str,
-    pub address: Address,
+    pub address: GuestAddress,
     pub port: u16,
 }
 
@@ -67,7 +67,7 @@ pub struct Kubeconfigs {
     pub super_admin: String,
 }
 
-impl ControlPlane<'_> {
+impl ControlPlaneSettings<'_> {
     /// Signs kubeadm's leaf certificates with the CAs on the disk, and writes them to the disk. Returns the cluster CA.
     pub fn write_certificates(&self, disk: &Disk) -> Result<Authority, Failure> {
         let folder = self.cluster.certificates_dir();

@@ -14,7 +14,7 @@ use flate2::read::MultiGzDecoder;
 use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, Reason, without_values};
-use super::network::Addressing;
+use super::network::AddressSource;
 
 /// The replacement for redacted values.
 pub const REDACTED: &str = "---";
@@ -69,10 +69,10 @@ impl Seed {
 
     /// Returns the address that the network configuration gives to a guest whose network adapters have these MAC
     /// addresses. Without a network configuration, the guest requests a lease.
-    pub fn addressing(&self, macs: &[String]) -> Result<Addressing, Failure> {
+    pub fn addressing(&self, macs: &[String]) -> Result<AddressSource, Failure> {
         self.metadata
             .get("network")
-            .map_or(Ok(Addressing::Leased), |network| super::network::read(network, macs))
+            .map_or(Ok(AddressSource::Leased), |network| super::network::read(network, macs))
     }
 
     fn text(&self, key: &str) -> Result<&str, Failure> {

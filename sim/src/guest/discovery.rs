@@ -14,7 +14,7 @@ use super::kubeadm::{BootstrapTokenDiscovery, Discovery, token_parts};
 use super::kubeconfig::{Credential, client, kubeconfig, untrusting_client};
 
 /// A cluster that was found with a bootstrap token.
-pub(super) struct Found {
+pub(super) struct DiscoveredCluster {
     /// The URL of the cluster's endpoint.
     pub(super) server: String,
     /// The cluster CA in PEM format.
@@ -24,7 +24,10 @@ pub(super) struct Found {
 }
 
 /// Finds the cluster for a join configuration.
-pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Result<Found, Failure> {
+pub(super) async fn discover(
+    discovery: &Discovery,
+    deadline: Deadline,
+) -> Result<DiscoveredCluster, Failure> {
     let Some(by_token) = &discovery.bootstrap_token else {
         return Err(Failure::new(
             Reason::KubeadmConfig,
@@ -56,7 +59,7 @@ pub(super) async fn discover(discovery: &Discovery, deadline: Deadline) -> Resul
     };
     let user = Credential::Token(token);
     let client = client(&kubeconfig("discovery", &server, &ca, "tls-bootstrap-token-user", &user)).await?;
-    Ok(Found { server, ca, client })
+    Ok(DiscoveredCluster { server, ca, client })
 }
 
 /// Checks the values that kubeadm validates before it sends a request.

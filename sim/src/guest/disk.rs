@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::cloud_config::File;
+use super::cloud_config::CloudConfigFile;
 use super::failure::{Failure, Reason};
 use crate::vcsim::control::VmDisk;
 
 /// The result of a completed first boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installed {
+pub struct FirstBootResult {
     /// The ID of the instance that cloud-init set up. A different ID causes another first boot.
     pub instance_id: String,
     pub node_name: String,
@@ -87,7 +87,7 @@ impl Disk {
     }
 
     /// Writes a file from the cloud-config.
-    pub fn write_file(&self, file: &File) -> Result<(), Failure> {
+    pub fn write_file(&self, file: &CloudConfigFile) -> Result<(), Failure> {
         let mut content = file.bytes()?;
         if file.append == Some(true) {
             let mut all = fs::read(self.path(&file.path)).unwrap_or_default();
@@ -133,14 +133,14 @@ impl Disk {
     }
 
     /// Records that the first boot is complete.
-    pub fn finish(&self, installed: &Installed) -> Result<(), Failure> {
+    pub fn finish(&self, installed: &FirstBootResult) -> Result<(), Failure> {
         let text =
             serde_json::to_string(installed).map_err(|error| Failure::host("remember the boot", &error))?;
         self.write(INSTALLED, text)
     }
 
     /// Returns the result of the first boot, or `None` if the first boot isn't complete.
-    pub fn installed(&self) -> Option<Installed> {
+    pub fn installed(&self) -> Option<FirstBootResult> {
         serde_json::from_str(&self.read(INSTALLED)?).ok()
     }
 
@@ -159,12 +159,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::at(folder.path().join("vm")).unwrap();
         disk.boot().unwrap();
-        let file = |path: &str, content: &str, append| File {
+        let file = |path: &str, content: &str, append| CloudConfigFile {
             path: path.into(),
             content: content.into(),
             permissions: Some("0644".into()),
             append,
-            ..File::default()
+            ..CloudConfigFile::default()
         };
         disk.write_file(&file("/etc/a", "one\n", None)).unwrap();
         disk.write_file(&file("/etc/a", "two\n", Some(true))).unwrap();

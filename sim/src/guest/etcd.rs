@@ -21,7 +21,7 @@ const CALL: Duration = Duration::from_secs(5);
 /// A member of the etcd cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Member {
+pub struct EtcdMember {
     /// The member ID as a decimal string, because it can be too large for a JSON number.
     #[serde(rename = "ID")]
     pub id: String,
@@ -40,7 +40,7 @@ pub struct Member {
 #[derive(Deserialize)]
 struct Members {
     #[serde(default)]
-    members: Vec<Member>,
+    members: Vec<EtcdMember>,
 }
 
 /// A client for one or more members.
@@ -80,7 +80,7 @@ impl Etcd {
         Ok(Self { http: build().map_err(|error| failed("make a client", &error))?, endpoints })
     }
 
-    pub async fn members(&self) -> Result<Vec<Member>, Failure> {
+    pub async fn members(&self) -> Result<Vec<EtcdMember>, Failure> {
         Ok(self.call::<Members>("member/list", &json!({ "linearizable": true })).await?.members)
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plane::Stack;
+use plane::StackIdentity;
 use plane::process::Command;
 use plane::tools::{KUBEADM, Tools};
 
@@ -13,7 +13,7 @@ use super::deadline::Deadline;
 use super::disk::Disk;
 use super::failure::Failure;
 use super::provoked::Provoked;
-use crate::addresses::Address;
+use crate::addresses::GuestAddress;
 use crate::network::held_address::HeldAddresses;
 use crate::pattern::Patterns;
 use crate::tools::KUBELET;
@@ -69,13 +69,13 @@ pub struct GuestVm {
     /// The VM name, for logs.
     pub name: String,
     /// The VM's IP address.
-    pub address: Address,
+    pub address: GuestAddress,
     /// The VM's disk.
     pub disk: Disk,
     /// The programs in the node image.
     pub programs: Arc<Programs>,
     /// The stack that owns the VM's processes.
-    pub stack: Arc<Stack>,
+    pub stack: Arc<StackIdentity>,
     /// The node image's Kubernetes version, if known.
     pub kubernetes_version: Option<String>,
     /// The container images that the node image contains or that the node can pull.

@@ -26,7 +26,7 @@ use super::program_pods::ProgramPods;
 use super::proxy;
 use super::registration::Registration;
 use super::scheduler;
-use super::virtual_ip::{Joins, VirtualIp};
+use super::virtual_ip::{Joins, VirtualIpCandidate};
 
 const REGISTRATION: &str = "/var/lib/kubelet/registration.json";
 const KUBECONFIG: &str = "/etc/kubernetes/kubelet.conf";
@@ -42,7 +42,7 @@ pub(super) struct Kubelet {
     pods: BTreeMap<String, (Pod, Option<Supervised>)>,
     programs: ProgramPods,
     port_forward: Option<Supervised>,
-    virtual_ip: Option<VirtualIp>,
+    virtual_ip: Option<VirtualIpCandidate>,
     heartbeat: Option<AbortOnDropHandle<()>>,
     bound_pods: Option<AbortOnDropHandle<()>>,
     scheduler: Option<AbortOnDropHandle<()>>,
@@ -114,7 +114,8 @@ impl Kubelet {
     /// kube-vip.
     pub(super) fn start_virtual_ip(&mut self, port: u16, joins: Joins) -> Result<(), Failure> {
         let GuestVm { disk, images, addresses, address, .. } = &self.guest_vm;
-        self.virtual_ip = VirtualIp::start(disk, images, addresses, (address.served, port).into(), joins)?;
+        self.virtual_ip =
+            VirtualIpCandidate::start(disk, images, addresses, (address.served, port).into(), joins)?;
         Ok(())
     }
 
@@ -246,7 +247,7 @@ struct Session {
     guest_vm: GuestVm,
 }
 
-type WatchedState = tokio::sync::watch::Receiver<plane::supervise::State>;
+type WatchedState = tokio::sync::watch::Receiver<plane::supervise::ProcessState>;
 type Watched = Option<WatchedState>;
 
 fn refused(doing: &str, error: &kube::Error) -> Failure {

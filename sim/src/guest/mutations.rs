@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plane::Stack;
+use plane::StackIdentity;
 
 use super::boot::boot;
 use super::disk::Disk;
@@ -15,7 +15,7 @@ use super::failure::Reason;
 use super::guest_vm::{GuestVm, Programs};
 use super::provoked::Provoked;
 use super::sample::{self, Pki, Sample};
-use crate::addresses::Address;
+use crate::addresses::GuestAddress;
 use crate::pattern::Patterns;
 
 struct Seed {
@@ -178,10 +178,10 @@ const MUTATIONS: [Mutation; 36] = [
     ),
 ];
 
-fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
+fn guest_vm(stack: &Arc<StackIdentity>, disk: PathBuf) -> GuestVm {
     GuestVm {
         name: "cp-0".into(),
-        address: Address::served_on([127, 1, 1, 1].into()),
+        address: GuestAddress::served_on([127, 1, 1, 1].into()),
         disk: Disk::at(disk).unwrap(),
         programs: Arc::new(Programs {
             // `true` accepts any configuration, so all failures come from the simulator.
@@ -200,7 +200,7 @@ fn guest_vm(stack: &Arc<Stack>, disk: PathBuf) -> GuestVm {
 
 #[tokio::test]
 async fn every_mutation_keeps_the_node_out_for_its_own_reason() {
-    let stack = Arc::new(Stack::ephemeral().unwrap());
+    let stack = Arc::new(StackIdentity::ephemeral().unwrap());
     let sample =
         Sample { pki: Pki::generate(), endpoint: "127.1.255.1:6443".into(), version: "v1.26.5+vmware.2" };
     let secrets: Vec<_> = sample.pki.files().into_iter().filter(|(path, _)| path.contains(".key")).collect();

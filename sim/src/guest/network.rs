@@ -11,7 +11,7 @@ use super::failure::{Failure, Reason};
 
 /// The method by which a guest gets its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addressing {
+pub enum AddressSource {
     /// A lease from the network.
     Leased,
     /// A static IPv4 address.
@@ -41,12 +41,12 @@ impl Given {
         Ok(())
     }
 
-    fn addressing(&self) -> Addressing {
+    fn addressing(&self) -> AddressSource {
         match (self.v4, self.leases, self.v6) {
-            (Some(address), ..) => Addressing::Static(address),
-            (None, true, _) => Addressing::Leased,
-            (None, false, Some(address)) => Addressing::StaticV6(address),
-            (None, false, None) => Addressing::None,
+            (Some(address), ..) => AddressSource::Static(address),
+            (None, true, _) => AddressSource::Leased,
+            (None, false, Some(address)) => AddressSource::StaticV6(address),
+            (None, false, None) => AddressSource::None,
         }
     }
 }
@@ -56,7 +56,7 @@ fn wrong(what: &str) -> Failure {
 }
 
 /// Reads a network configuration for a guest whose network adapters have these MAC addresses.
-pub fn read(network: &Value, macs: &[String]) -> Result<Addressing, Failure> {
+pub fn read(network: &Value, macs: &[String]) -> Result<AddressSource, Failure> {
     let mut given = Given::default();
     match network["version"].as_i64() {
         Some(1) => version_1(network, macs, &mut given)?,
@@ -123,11 +123,11 @@ mod tests {
 
     const MAC: &str = "00:50:56:AA:00:01";
 
-    fn addressing(network: &Value) -> Result<Addressing, Reason> {
+    fn addressing(network: &Value) -> Result<AddressSource, Reason> {
         read(network, &[MAC.to_owned()]).map_err(|failure| failure.reason)
     }
 
-    fn ethernet(ethernet: &Value) -> Result<Addressing, Reason> {
+    fn ethernet(ethernet: &Value) -> Result<AddressSource, Reason> {
         addressing(&json!({"version": 2, "ethernets": {"eth0": ethernet}}))
     }
 
@@ -135,15 +135,15 @@ mod tests {
     fn the_configuration_is_for_the_adapters_that_it_matches() {
         let (driver, mac) = (json!({"driver": "vmxnet3"}), json!({"macaddress": "00:50:56:aa:00:01"}));
         let other = json!({"macaddress": "00:50:56:aa:bb:cc"});
-        let seven = Ok(Addressing::Static(Ipv4Addr::new(10, 2, 0, 7)));
+        let seven = Ok(AddressSource::Static(Ipv4Addr::new(10, 2, 0, 7)));
         let addresses = json!(["fd00::7/64", "10.2.0.7/16"]);
         for found in [&driver, &mac] {
             assert_eq!(ethernet(&json!({"match": found, "addresses": addresses})), seven);
-            assert_eq!(ethernet(&json!({"match": found, "dhcp4": true})), Ok(Addressing::Leased));
+            assert_eq!(ethernet(&json!({"match": found, "dhcp4": true})), Ok(AddressSource::Leased));
         }
-        assert_eq!(ethernet(&json!({"match": other, "addresses": addresses})), Ok(Addressing::None));
-        assert_eq!(ethernet(&json!({"match": driver})), Ok(Addressing::None));
-        let v6 = Ok(Addressing::StaticV6("fd00::7".parse().unwrap()));
+        assert_eq!(ethernet(&json!({"match": other, "addresses": addresses})), Ok(AddressSource::None));
+        assert_eq!(ethernet(&json!({"match": driver})), Ok(AddressSource::None));
+        let v6 = Ok(AddressSource::StaticV6("fd00::7".parse().unwrap()));
         assert_eq!(ethernet(&json!({"match": driver, "addresses": ["fd00::7/64"]})), v6);
     }
 
@@ -154,13 +154,13 @@ mod tests {
                 &json!({"version": 1, "config": [{"type": "physical", "name": "eth0", "subnets": [subnet]}]}),
             )
         };
-        let expected = Ok(Addressing::Static(Ipv4Addr::new(10, 251, 0, 41)));
+        let expected = Ok(AddressSource::Static(Ipv4Addr::new(10, 251, 0, 41)));
         assert_eq!(physical(json!({"type": "static", "address": "10.251.0.41/24"})), expected);
         assert_eq!(
             physical(json!({"type": "static", "address": "10.251.0.41", "netmask": "255.255.255.0"})),
             expected
         );
-        assert_eq!(physical(json!({"type": "dhcp"})), Ok(Addressing::Leased));
+        assert_eq!(physical(json!({"type": "dhcp"})), Ok(AddressSource::Leased));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::registration::Registration;
-use crate::addresses::Address;
+use crate::addresses::GuestAddress;
 
 const LEASE_SECONDS: i32 = 40;
 /// The message that containerd reports until a container network is configured.
@@ -16,7 +16,7 @@ pub(super) const NO_NETWORK: &str = "container runtime network not ready: Networ
 
 impl Registration {
     /// Returns the Node as the kubelet creates it. `network` is true if a container network is configured.
-    pub fn node(&self, address: Address, network: bool) -> Result<Node, Failure> {
+    pub fn node(&self, address: GuestAddress, network: bool) -> Result<Node, Failure> {
         let mut labels = self.labels.clone();
         labels.extend([
             ("kubernetes.io/hostname".to_owned(), self.name.clone()),
@@ -34,7 +34,7 @@ impl Registration {
     }
 
     /// Returns the Node's status. `network` is true if a container network is configured.
-    pub fn status(&self, address: Address, network: bool) -> Value {
+    pub fn status(&self, address: GuestAddress, network: bool) -> Value {
         let now = Timestamp::now().to_string();
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({
@@ -120,7 +120,7 @@ pub fn mirror(manifest: &Pod, owner: &OwnerReference) -> Pod {
 }
 
 /// Returns the status of a static Pod. `running` is true if the Pod's process is running.
-pub fn pod_status(manifest: &Pod, address: Address, running: bool, restarts: u32) -> Value {
+pub fn pod_status(manifest: &Pod, address: GuestAddress, running: bool, restarts: u32) -> Value {
     let now = Timestamp::now().to_string();
     let ready = if running { "True" } else { "False" };
     let condition =

@@ -33,9 +33,9 @@ fn bind_group(role: &str, group: &str) -> Value {
 }
 
 /// Applies objects with kubeadm's field manager.
-pub(super) struct Writer(pub(super) Client);
+pub(super) struct ObjectWriter(pub(super) Client);
 
-impl Writer {
+impl ObjectWriter {
     pub(super) async fn cluster<K>(&self, name: &str, content: Value) -> Result<(), Failure>
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,

@@ -17,7 +17,7 @@ use super::container_images::containers;
 use super::disk::Disk;
 use super::guest_vm::GuestVm;
 use super::program_pods::ProgramPods;
-use crate::addresses::Address;
+use crate::addresses::GuestAddress;
 
 /// The folder for the container network configuration.
 const NETWORK: &str = "/etc/cni/net.d";
@@ -233,7 +233,7 @@ fn status_of(container: &Container, state: &Value, ready: bool) -> Value {
     })
 }
 
-fn running(pod: &Pod, address: Address) -> Value {
+fn running(pod: &Pod, address: GuestAddress) -> Value {
     let now = Timestamp::now().to_string();
     let spec = pod.spec.clone().unwrap_or_default();
     let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now } });
@@ -280,7 +280,7 @@ fn pod_address(pod: &Pod) -> String {
     format!("100.64.{}.{}", (sum >> 8) & 255, sum & 255)
 }
 
-fn waiting(pod: &Pod, address: Address, obstacle: &Obstacle) -> Value {
+fn waiting(pod: &Pod, address: GuestAddress, obstacle: &Obstacle) -> Value {
     let spec = pod.spec.clone().unwrap_or_default();
     let state = |container: &Container| {
         let (reason, message) = if container.name == obstacle.container {

@@ -201,7 +201,7 @@ fn refused(what: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addresses::Address;
+    use crate::addresses::GuestAddress;
     use crate::guest::kubeadm::Arguments;
 
     fn registration(arguments: &[(&str, &str)]) -> NodeRegistration {
@@ -222,7 +222,7 @@ mod tests {
             ("register-with-taints", "x=y:NoExecute"),
         ];
         let made = Registration::of(&registration(&arguments), "1.26.5+vmware.2", true).unwrap();
-        let node = made.node(Address::served_on([127, 9, 1, 1].into()), true).unwrap();
+        let node = made.node(GuestAddress::served_on([127, 9, 1, 1].into()), true).unwrap();
         let spec = node.spec.unwrap();
         assert_eq!(spec.provider_id.as_deref(), Some("vsphere://u"));
         let taints: Vec<_> =

@@ -9,9 +9,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use cloudinit::BOOTSTRAP_REPORTER;
-use plane::Stack;
+use plane::StackIdentity;
 
-use super::cloud_config::File;
+use super::cloud_config::CloudConfigFile;
 use super::datasource::Seed;
 use super::disk::Disk;
 use super::failure::{Failure, Reason};
@@ -28,7 +28,7 @@ const RPCTOOL: &str =
 /// Returns the guestinfo values that a guest reports after its boot has ended. `failure` is set if the boot failed.
 pub(super) async fn report(
     disk: &Disk,
-    stack: &Stack,
+    stack: &StackIdentity,
     seed: &Seed,
     failure: Option<&Failure>,
 ) -> Result<BTreeMap<String, Option<String>>, Failure> {
@@ -39,17 +39,17 @@ pub(super) async fn report(
     disk.write(RESULT, "{\"v1\": {\"errors\": []}}")?;
     disk.make_folder(WRITTEN)?;
     disk.write(SCRIPT, BOOTSTRAP_REPORTER)?;
-    disk.write_file(&File {
+    disk.write_file(&CloudConfigFile {
         path: "/usr/bin/vmware-rpctool".to_owned(),
         content: RPCTOOL.to_owned(),
         permissions: Some("0755".to_owned()),
-        ..File::default()
+        ..CloudConfigFile::default()
     })?;
     run(disk, stack).await?;
     written(disk).map_err(|error| Failure::host("read what the reporter wrote", &error))
 }
 
-async fn run(disk: &Disk, stack: &Stack) -> Result<(), Failure> {
+async fn run(disk: &Disk, stack: &StackIdentity) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::host("run the reporter", error);
     let mut script = tokio::process::Command::new("/bin/sh");
     script
@@ -110,7 +110,7 @@ mod tests {
 
     async fn reported(vendordata: &str, failure: Option<Failure>) -> BTreeMap<String, Option<String>> {
         let folder = tempfile::tempdir().unwrap();
-        let stack = Stack::ephemeral().unwrap();
+        let stack = StackIdentity::ephemeral().unwrap();
         let disk = Disk::at(folder.path().join("vm")).unwrap();
         disk.boot().unwrap();
         disk.write("/run/kubeadm/kubeadm.yaml", "").unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, PostParams};
-use plane::Stack;
+use plane::StackIdentity;
 
 use super::boot::{Guest, boot};
 use super::certs::pin;
@@ -18,7 +18,7 @@ use super::failure::Reason;
 use super::guest_vm::{GuestVm, Programs};
 use super::kubeadm::BootstrapToken;
 use super::kubeconfig::client;
-use super::objects::Writer;
+use super::objects::ObjectWriter;
 use super::provoked::Provoked;
 use super::sample::{self, PKI, Pki, Sample, TOKEN};
 use crate::addresses::Subnet;
@@ -49,7 +49,7 @@ fn programs() -> Option<Programs> {
 }
 
 struct Site {
-    stack: Arc<Stack>,
+    stack: Arc<StackIdentity>,
     subnet: Subnet,
     programs: Arc<Programs>,
 }
@@ -160,7 +160,7 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
     let site = Site {
-        stack: Arc::new(Stack::ephemeral().unwrap()),
+        stack: Arc::new(StackIdentity::ephemeral().unwrap()),
         subnet: Subnet::claim().unwrap(),
         programs: Arc::new(programs),
     };
@@ -179,7 +179,7 @@ async fn three_machines_become_a_cluster_that_lives_through_reboots() {
     log("first control plane");
     let admin = site.admin("cp-1").await;
     let token = BootstrapToken { token: TOKEN.into(), ..BootstrapToken::default() };
-    Writer(admin.clone()).token(&token).await.unwrap();
+    ObjectWriter(admin.clone()).token(&token).await.unwrap();
     let (worker, control_plane) = (sample.join_worker(), sample.join_control_plane());
     let (mut third, mut second) =
         tokio::join!(site.boot("worker", &worker), site.boot("cp-2", &control_plane));

@@ -43,12 +43,12 @@ pub enum Joins {
 }
 
 /// A node that competes for the address. Dropping it simulates a power failure: the other nodes aren't notified.
-pub struct VirtualIp {
+pub struct VirtualIpCandidate {
     resign: CancellationToken,
     holding: AbortOnDropHandle<()>,
 }
 
-impl VirtualIp {
+impl VirtualIpCandidate {
     /// Starts to compete for the virtual IP of a static Pod on the disk. Returns `None` if the disk doesn't contain
     /// such a Pod. `local` is the address of the node's API server.
     pub fn start(

@@ -8,4 +8,4 @@ mod virtual_network;
 
 pub use interface::Interfaces;
 pub(crate) use networks::Networks;
-pub use virtual_network::Network;
+pub use virtual_network::RunningNetworkProvider;

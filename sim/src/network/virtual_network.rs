@@ -28,11 +28,11 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The running network provider. On drop, it stops and closes its load balancers.
 #[derive(Debug)]
-pub struct Network {
+pub struct RunningNetworkProvider {
     _working: AbortOnDropHandle<()>,
 }
 
-impl Network {
+impl RunningNetworkProvider {
     /// Starts the provider for the cluster behind `client`. Load balancer addresses are leased from `subnet`.
     pub fn serving(client: Client, subnet: Subnet) -> Self {
         Self { _working: AbortOnDropHandle::new(tokio::spawn(work(client, subnet))) }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use plane::Stack;
+use plane::StackIdentity;
 use plane::process::{self, Command};
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,11 @@ fn verdict(output: &str) -> Option<bool> {
 impl Accelerator {
     /// Returns KVM if it works on this host, or emulation if it doesn't. Boots the image's kernel to test KVM, because
     /// `/dev/kvm` can exist without being usable.
-    pub async fn find(stack: &Stack, programs: &HostPrograms, image: &BootImage) -> Result<Self, Error> {
+    pub async fn find(
+        stack: &StackIdentity,
+        programs: &HostPrograms,
+        image: &BootImage,
+    ) -> Result<Self, Error> {
         if !Path::new("/dev/kvm").exists() {
             return Ok(Self::Emulation);
         }

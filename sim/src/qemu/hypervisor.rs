@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use plane::Stack;
+use plane::StackIdentity;
 use plane::process::{self, Command, Process};
 use serde_json::json;
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ use super::relay::Relay;
 use super::segment::Segment;
 use crate::boot_image::BootImage;
 use crate::pattern::fits;
-use crate::vcsim::control::{ControlApi, GuestReport, Hardware, PowerAction, Vm, VmDisk};
+use crate::vcsim::control::{ControlApi, GuestReport, Hardware, PowerAction, SimulatedVm, VmDisk};
 
 /// The name of the machines' folder in a stack folder.
 const FOLDER: &str = "machines";
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Runs VMs as QEMU processes.
 #[derive(Debug)]
 pub struct Hypervisor {
-    stack: Arc<Stack>,
+    stack: Arc<StackIdentity>,
     control: ControlApi,
     programs: HostPrograms,
     accelerator: Accelerator,
@@ -54,7 +54,7 @@ pub struct Hypervisor {
 impl Hypervisor {
     /// Prepares the host: finds its programs, tests KVM, and creates the network 10.NUMBER.0.0/16.
     pub async fn prepare(
-        stack: &Arc<Stack>,
+        stack: &Arc<StackIdentity>,
         control: &ControlApi,
         number: u8,
         images: Vec<BootImage>,
@@ -111,7 +111,7 @@ impl Hypervisor {
     /// called for each new report from VMware Tools.
     pub async fn run(
         &self,
-        mut seen: watch::Receiver<Vm>,
+        mut seen: watch::Receiver<SimulatedVm>,
         power: &CancellationToken,
         reported: impl Fn(&GuestReport),
     ) -> Result<(), Error> {
@@ -144,7 +144,12 @@ impl Hypervisor {
     }
 
     /// Applies VM changes to the running machine: shutdown requests, and attached, detached or grown disks.
-    async fn follow(&self, mut vm: Vm, mut seen: watch::Receiver<Vm>, files: &MachineFiles) {
+    async fn follow(
+        &self,
+        mut vm: SimulatedVm,
+        mut seen: watch::Receiver<SimulatedVm>,
+        files: &MachineFiles,
+    ) {
         while seen.changed().await.is_ok() {
             let now = seen.borrow_and_update().clone();
             if let Err(why) = self.change(&vm, &now, files).await {
@@ -155,7 +160,7 @@ impl Hypervisor {
         std::future::pending::<()>().await;
     }
 
-    async fn change(&self, old: &Vm, new: &Vm, files: &MachineFiles) -> Result<(), String> {
+    async fn change(&self, old: &SimulatedVm, new: &SimulatedVm, files: &MachineFiles) -> Result<(), String> {
         if old.shutdown_count == new.shutdown_count && old.disks == new.disks {
             return Ok(());
         }
@@ -197,7 +202,12 @@ impl Hypervisor {
         }
     }
 
-    async fn start(&self, vm: &Vm, hardware: &Hardware, files: &MachineFiles) -> Result<Process, Error> {
+    async fn start(
+        &self,
+        vm: &SimulatedVm,
+        hardware: &Hardware,
+        files: &MachineFiles,
+    ) -> Result<Process, Error> {
         let image = self.images.get(&hardware.image).ok_or_else(|| Error::Machine {
             vm: vm.name.clone(),
             why: format!(
@@ -230,7 +240,12 @@ impl Hypervisor {
     }
 
     /// Powers the VM off in vCenter after its QEMU process ended. Returns an error if QEMU failed.
-    async fn ended_by_itself(&self, vm: &Vm, process: &Process, status: ExitStatus) -> Result<(), Error> {
+    async fn ended_by_itself(
+        &self,
+        vm: &SimulatedVm,
+        process: &Process,
+        status: ExitStatus,
+    ) -> Result<(), Error> {
         if let Err(error) = self.control.power(&vm.moid, PowerAction::Off).await {
             tracing::debug!(vm = vm.name, %error, "the VM was off already");
         }

@@ -8,7 +8,7 @@ use super::accelerator::Accelerator;
 use super::channel;
 use super::segment::Segment;
 use crate::boot_image::BootImage;
-use crate::vcsim::control::{Hardware, Vm, VmDisk};
+use crate::vcsim::control::{Hardware, SimulatedVm, VmDisk};
 
 /// The paths to a machine's log and sockets.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl MachineFiles {
 
 /// The settings from which a machine's command line is built.
 pub struct Machine<'a> {
-    pub vm: &'a Vm,
+    pub vm: &'a SimulatedVm,
     pub hardware: &'a Hardware,
     /// The image with the kernel to boot and the base for the first disk.
     pub image: &'a BootImage,

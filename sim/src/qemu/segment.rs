@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plane::Stack;
+use plane::StackIdentity;
 use plane::process::{Command, Process};
 
 use super::error::Error;
@@ -31,7 +31,7 @@ pub struct Segment {
 
 impl Segment {
     /// Creates the network 10.NUMBER.0.0/16 and starts its DHCP server.
-    pub async fn make(stack: &Stack, programs: &HostPrograms, number: u8) -> Result<Self, Error> {
+    pub async fn make(stack: &StackIdentity, programs: &HostPrograms, number: u8) -> Result<Self, Error> {
         let folder = stack.subfolder("segment")?;
         let script = folder.join("join");
         write_script(

@@ -15,7 +15,7 @@ use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::further_release::FurtherRelease;
 use super::library;
-use super::nodes::Nodes;
+use super::nodes::NodeRuntime;
 use super::releases::{NODE_IMAGES, SHARED_IMAGE};
 
 /// The name of the resource pool, folder and content library that the site's namespaces use.
@@ -55,7 +55,7 @@ pub struct Files {
 impl Files {
     /// Writes the files below `folder`. Only the owner can read secrets. The certificate is valid for the loopback
     /// names and `name`.
-    pub fn written(folder: &Path, nodes: &Nodes, name: Option<Ipv4Addr>) -> Result<Self, Error> {
+    pub fn written(folder: &Path, nodes: &NodeRuntime, name: Option<Ipv4Addr>) -> Result<Self, Error> {
         fs::create_dir_all(folder)?;
         let in_folder = |name: &str| folder.join(name);
         let files = Self {
@@ -75,12 +75,12 @@ impl Files {
         secret_written(&files.control_token, &token)?;
         files.certificate_written(name)?;
         let items = match nodes {
-            Nodes::Simulated(further) => {
+            NodeRuntime::Simulated(further) => {
                 let further = further.iter().map(FurtherRelease::image);
                 let images: Vec<_> = NODE_IMAGES.iter().copied().chain(further).collect();
                 library::written(&folder.join("library"), &images)?
             }
-            Nodes::Qemu(images) => library::of_real(&folder.join("library"), images)?,
+            NodeRuntime::Qemu(images) => library::of_real(&folder.join("library"), images)?,
         };
         let plain = library::plain(&folder.join("library"))?;
         let shared = library::written(&folder.join("library"), &[SHARED_IMAGE])?;
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn secrets_are_readable_by_their_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::written(folder.path(), &Nodes::default(), None).unwrap();
+        let files = Files::written(folder.path(), &NodeRuntime::default(), None).unwrap();
         for secret in [&files.credentials, &files.key, &files.password, &files.control_token] {
             let mode = fs::metadata(secret).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", secret.display());
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_ready_line_tells_where_everything_is() {
         let folder = tempfile::tempdir().unwrap();
-        let files = Files::written(folder.path(), &Nodes::default(), None).unwrap();
+        let files = Files::written(folder.path(), &NodeRuntime::default(), None).unwrap();
         let ready = r#"{"url":"https://127.0.0.1:1234/sdk","control":"http://127.0.0.1:4321","datacenter":"datacenter-2",
             "resourcePool":"resgroup-9","folder":"group-v4","libraries":{"layercake":"id","subscribed":"other","shared":"third","published":"fourth"}}"#;
         let vcenter = files.vcenter(ready).unwrap();

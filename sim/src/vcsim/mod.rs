@@ -15,5 +15,5 @@ pub mod releases;
 
 pub use endpoint::VcenterEndpoint;
 pub use error::Error;
-pub use nodes::Nodes;
+pub use nodes::NodeRuntime;
 pub use process::Simulator;

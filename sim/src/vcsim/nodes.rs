@@ -6,7 +6,7 @@ use super::further_release::FurtherRelease;
 
 /// The kind of machine that runs a powered-on VM, with the node images that the site offers for it.
 #[derive(Clone, Debug)]
-pub enum Nodes {
+pub enum NodeRuntime {
     /// Simulated guests: real control plane processes, but without a kernel, container runtime or Pods. The site offers
     /// these releases in addition to `NODE_IMAGES`.
     Simulated(Vec<FurtherRelease>),
@@ -14,7 +14,7 @@ pub enum Nodes {
     Qemu(Vec<BootImage>),
 }
 
-impl Default for Nodes {
+impl Default for NodeRuntime {
     fn default() -> Self {
         Self::Simulated(Vec::new())
     }

@@ -4,14 +4,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use plane::process::{Command, Process};
-use plane::stack::Stack;
+use plane::stack::StackIdentity;
 use plane::tools::Tools;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use super::endpoint::VcenterEndpoint;
 use super::error::Error;
 use super::files::Files;
-use super::nodes::Nodes;
+use super::nodes::NodeRuntime;
 use crate::tools::VCSIM;
 
 const READY: Duration = Duration::from_secs(30);
@@ -30,9 +30,9 @@ impl Simulator {
     /// that runs the guests must watch for them and act. If `name` is set, transfer URLs contain this address instead
     /// of the loopback address.
     pub async fn start(
-        stack: &Stack,
+        stack: &StackIdentity,
         tools: &Tools,
-        nodes: &Nodes,
+        nodes: &NodeRuntime,
         name: Option<Ipv4Addr>,
     ) -> Result<Self, Error> {
         Self::launched(stack, tools, nodes, name, &["--real-guests".to_owned()]).await
@@ -40,18 +40,18 @@ impl Simulator {
 
     /// Starts the process like [`Self::start`], but with these arguments instead of `--real-guests`, and without a `name`.
     pub async fn with(
-        stack: &Stack,
+        stack: &StackIdentity,
         tools: &Tools,
-        nodes: &Nodes,
+        nodes: &NodeRuntime,
         arguments: &[String],
     ) -> Result<Self, Error> {
         Self::launched(stack, tools, nodes, None, arguments).await
     }
 
     async fn launched(
-        stack: &Stack,
+        stack: &StackIdentity,
         tools: &Tools,
-        nodes: &Nodes,
+        nodes: &NodeRuntime,
         name: Option<Ipv4Addr>,
         arguments: &[String],
     ) -> Result<Self, Error> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use nodeimage::{KubernetesRelease, SYSTEMS, image_names, properties};
+use nodeimage::{SYSTEMS, SupportedRelease, image_names, properties};
 use serde_json::{Value, json};
 
 use super::addons::{Addons, REPOSITORY, inline, packed};
@@ -183,8 +183,8 @@ impl NodeImage<'_> {
 
     /// Returns the release from which `layercake image build` builds this image, or `None` if it can't build this
     /// Kubernetes version.
-    fn own_release(&self) -> Option<&'static KubernetesRelease> {
-        KubernetesRelease::find(self.kubernetes).ok()
+    fn own_release(&self) -> Option<&'static SupportedRelease> {
+        SupportedRelease::find(self.kubernetes).ok()
     }
 
     /// Returns the OVF properties (key and value) that describe the release.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sim::control::Requests;
+use sim::control::RequestStatistics;
 
 /// Calls that only read, wait, or maintain a view or a session. All other calls count as mutating.
 const PASSIVE: [&str; 24] = [
@@ -43,12 +43,12 @@ pub fn is_mutating(method: &str) -> bool {
 }
 
 /// Counts the mutating calls.
-pub fn count_mutating(requests: &Requests) -> u64 {
+pub fn count_mutating(requests: &RequestStatistics) -> u64 {
     count_by_method(requests).iter().filter(|(method, _)| is_mutating(method)).map(|(_, count)| count).sum()
 }
 
 /// Counts the calls by method, summed over all wires.
-pub fn count_by_method(requests: &Requests) -> BTreeMap<String, u64> {
+pub fn count_by_method(requests: &RequestStatistics) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (method, count) in requests.by_wire.values().flatten() {
         *all.entry(method.clone()).or_default() += count;

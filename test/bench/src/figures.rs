@@ -25,12 +25,12 @@ pub type Sources = [(&'static str, &'static str)];
 /// Stored figures, by the run that measured them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Figures(pub BTreeMap<String, Run>);
+pub struct Figures(pub BTreeMap<String, MeasuredRun>);
 
 /// One run's figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct MeasuredRun {
     /// The commit that was measured.
     pub commit: String,
     /// The run's date, such as `2026-11-24`.
@@ -116,7 +116,7 @@ impl Keeper {
         let rounded =
             values.into_iter().map(|(key, value)| (key, (value * 1000.0).round() / 1000.0)).collect();
         let date = Some(Timestamp::now().strftime("%Y-%m-%d").to_string());
-        figures.0.insert(run.to_owned(), Run { commit: self.commit.clone(), date, values: rounded });
+        figures.0.insert(run.to_owned(), MeasuredRun { commit: self.commit.clone(), date, values: rounded });
         figures.write(&self.file)
     }
 }

@@ -120,7 +120,7 @@ pub struct ScaleReport {
     /// The cost while idle.
     pub rest: IdleCost,
     /// The cost of the deletion.
-    pub delete: Deletion,
+    pub delete: DeletionCost,
 }
 
 /// The cost from object to Ready.
@@ -158,7 +158,7 @@ pub struct Cost {
 /// The cost of deleting VMs.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Deletion {
+pub struct DeletionCost {
     /// The time until the last object is gone.
     pub seconds: f64,
     pub requests_per_vm: f64,
@@ -219,7 +219,7 @@ impl<'a> Measurement<'a> {
         Ok(Self { testbed, flags, shape, vmop, watch })
     }
 
-    async fn run(mut self) -> Result<(Cost, f64, IdleCost, Deletion)> {
+    async fn run(mut self) -> Result<(Cost, f64, IdleCost, DeletionCost)> {
         let mut alone = 0.0;
         for (number, ahead) in AHEAD.iter().enumerate() {
             alone = self.measure_one(ahead, number + 1).await?;
@@ -294,7 +294,7 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    async fn measure_delete(&mut self) -> Result<Deletion> {
+    async fn measure_delete(&mut self) -> Result<DeletionCost> {
         let (client, control, count, limit) =
             (self.testbed.client(), self.testbed.control(), self.flags.count, self.limit());
         let writes = ApiWrites::read(&client).await?;
@@ -308,7 +308,7 @@ impl<'a> Measurement<'a> {
         let deleted = u64::try_from(count)?;
         let writes =
             ApiWrites::read(&client).await?.since(&writes).without("DELETE virtualmachines", deleted);
-        Ok(Deletion {
+        Ok(DeletionCost {
             seconds: gone.duration_since(began).as_secs_f64(),
             requests_per_vm: per_vm(requests.total, count),
             by_method: calls::count_by_method(&requests),

@@ -12,9 +12,9 @@ use kit::objects::Objects;
 use kube::Client;
 use layercake::site::manifests::class_binding;
 use plane::tools::{self, Tools};
-use plane::{Guard, Options, Plane, Program, Running, Stack};
+use plane::{Guard, Options, Plane, Program, Running, StackIdentity};
 use serde_json::{Value, json};
-use sim::Nodes;
+use sim::NodeRuntime;
 use sim::Simulator;
 use sim::VcenterEndpoint;
 use sim::control::ControlApi;
@@ -71,7 +71,7 @@ impl Testbed {
     pub async fn start(site: &[String]) -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let tools = find_tools().await?;
-        let stack = Arc::new(Stack::ephemeral()?);
+        let stack = Arc::new(StackIdentity::ephemeral()?);
         let guard = Guard::start(&exe, &stack)?;
         let (plane, simulator) = tokio::try_join!(
             async {
@@ -85,7 +85,9 @@ impl Testbed {
                 .map_err(anyhow::Error::from)
             },
             async {
-                Simulator::with(&stack, &tools, &Nodes::default(), site).await.map_err(anyhow::Error::from)
+                Simulator::with(&stack, &tools, &NodeRuntime::default(), site)
+                    .await
+                    .map_err(anyhow::Error::from)
             },
         )?;
         let vcenter = simulator.vcenter();

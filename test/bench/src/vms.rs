@@ -70,7 +70,7 @@ pub async fn create_secrets(client: &Client, prefix: &str, count: usize) -> Resu
 
 /// Returns a node's guestinfo keys. The userdata is random, because certificates and keys don't compress well either.
 fn bootstrap_data(name: &str) -> Result<BTreeMap<String, String>> {
-    let metadata = cloudinit::Metadata::of_node(name, "vsphere://bench");
+    let metadata = cloudinit::NodeMetadata::of_node(name, "vsphere://bench");
     let mut userdata = b"#cloud-config\nwrite_files:\n".to_vec();
     let mut random = vec![0_u8; USERDATA - 512];
     rand::rng().fill_bytes(&mut random);

@@ -9,13 +9,13 @@ pub const MAX_INPUT: usize = 1 << 20;
 const MAX_REPEATS: usize = 100_000;
 
 /// An input generator. The same seed yields the same inputs.
-pub struct Source {
+pub struct InputGenerator {
     random: StdRng,
     examples: &'static [&'static str],
     words: &'static [&'static str],
 }
 
-impl Source {
+impl InputGenerator {
     /// Creates a generator from a target's examples and words.
     pub fn new(seed: u64, examples: &'static [&'static str], words: &'static [&'static str]) -> Self {
         Self { random: StdRng::seed_from_u64(seed), examples, words }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn equal_seeds_give_equal_inputs() {
         let inputs = |seed| {
-            let mut source = Source::new(seed, &["a: b", "c"], &["- ", "&x "]);
+            let mut source = InputGenerator::new(seed, &["a: b", "c"], &["- ", "&x "]);
             (0..50).map(|_| source.next()).collect::<Vec<_>>()
         };
         assert_eq!(inputs(1), inputs(1));

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use clap::Parser;
 
-use crate::run::{Amount, Failure};
-use crate::targets::{TARGETS, Target};
+use crate::run::{Amount, FailedInput};
+use crate::targets::{FuzzTarget, TARGETS};
 
 /// Feeds mutated input to the parsers of untrusted input.
 #[derive(Parser)]
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn choose(names: &[String]) -> Result<Vec<&'static Target>, String> {
+fn choose(names: &[String]) -> Result<Vec<&'static FuzzTarget>, String> {
     if names.is_empty() {
         return Ok(TARGETS.iter().collect());
     }
@@ -81,6 +81,6 @@ fn choose(names: &[String]) -> Result<Vec<&'static Target>, String> {
     names.iter().map(find).collect()
 }
 
-fn report_failure(target: &Target, failure: &Failure) {
+fn report_failure(target: &FuzzTarget, failure: &FailedInput) {
     eprintln!("{}: {failure}", target.name);
 }

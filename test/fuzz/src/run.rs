@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use crate::input::Source;
+use crate::input::InputGenerator;
 use crate::memory::MEMORY;
-use crate::targets::{CANARY, Target};
+use crate::targets::{CANARY, FuzzTarget};
 
 /// An input that takes this many times its target's time ends the program, because it may hang.
 const HANGS_AFTER: u32 = 20;
@@ -51,12 +51,12 @@ impl fmt::Display for Report {
 }
 
 /// An input that failed.
-pub struct Failure {
+pub struct FailedInput {
     what: String,
     path: Option<PathBuf>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FailedInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         match &self.path {
@@ -89,9 +89,14 @@ struct Current {
 ///
 /// # Errors
 /// Returns the first input that fails.
-pub fn target(target: &'static Target, amount: Amount, seed: u64, folder: &Path) -> Result<Report, Failure> {
+pub fn target(
+    target: &'static FuzzTarget,
+    amount: Amount,
+    seed: u64,
+    folder: &Path,
+) -> Result<Report, FailedInput> {
     let began = Instant::now();
-    let mut source = Source::new(seed, target.examples, target.words);
+    let mut source = InputGenerator::new(seed, target.examples, target.words);
     let mut report =
         Report { name: target.name, runs: 0, most_bytes: 0, longest: Duration::ZERO, took: Duration::ZERO };
     watch();
@@ -108,7 +113,7 @@ pub fn target(target: &'static Target, amount: Amount, seed: u64, folder: &Path)
         let path = folder.join(format!("{}-{}", target.name, digest(&input)));
         let cost = bear(target, &input, &path).map_err(|what| {
             let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, &input));
-            Failure { what, path: written.is_ok().then_some(path) }
+            FailedInput { what, path: written.is_ok().then_some(path) }
         })?;
         report.runs += 1;
         report.most_bytes = report.most_bytes.max(cost.bytes);
@@ -120,17 +125,18 @@ pub fn target(target: &'static Target, amount: Amount, seed: u64, folder: &Path)
 ///
 /// # Errors
 /// Returns an error if the file can't be read or the input fails.
-pub fn once(target: &'static Target, path: &Path) -> Result<Report, Failure> {
+pub fn once(target: &'static FuzzTarget, path: &Path) -> Result<Report, FailedInput> {
     let began = Instant::now();
     let input = fs::read(path)
-        .map_err(|error| Failure { what: format!("{}: {error}", path.display()), path: None })?;
-    let cost = bear(target, &input, path).map_err(|what| Failure { what, path: Some(path.to_owned()) })?;
+        .map_err(|error| FailedInput { what: format!("{}: {error}", path.display()), path: None })?;
+    let cost =
+        bear(target, &input, path).map_err(|what| FailedInput { what, path: Some(path.to_owned()) })?;
     let took = began.elapsed();
     Ok(Report { name: target.name, runs: 1, most_bytes: cost.bytes, longest: cost.time, took })
 }
 
 /// Returns the input's cost, or an error if it exceeds the target's limits.
-fn bear(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
+fn bear(target: &FuzzTarget, input: &[u8], path: &Path) -> Result<Cost, String> {
     let mut cost = Cost::default();
     for _ in 0..TRIES {
         cost = measure(target, input, path)?;
@@ -144,7 +150,7 @@ fn bear(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
     Err(format!("it takes {:?}, {:?} are allowed", cost.time, target.max_time))
 }
 
-fn measure(target: &Target, input: &[u8], path: &Path) -> Result<Cost, String> {
+fn measure(target: &FuzzTarget, input: &[u8], path: &Path) -> Result<Cost, String> {
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let limit = target.max_time * HANGS_AFTER;
     let (input_kept, path) = (input.to_vec(), path.to_owned());

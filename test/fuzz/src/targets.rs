@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::gcm::TanzuKubernetesCluster;
 use bounds::{Budget, Confidential};
 use gcm::addons::bundle::{self, BundleFile};
-use gcm::addons::health::Live;
+use gcm::addons::health::HealthFields;
 use gcm::addons::marks::OurMarks;
 use gcm::addons::{config_map, image, manifest, render};
 use gcm::admission::authorities;
@@ -17,7 +17,7 @@ use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
 use serde_json::{Value, json};
 
-pub struct Target {
+pub struct FuzzTarget {
     /// The name on the command line.
     pub name: &'static str,
     /// Runs the parser. Parsers that read Secrets return their messages.
@@ -128,7 +128,7 @@ impl gotemplate::Functions for Ours {
         name: &str,
         args: &[&Value],
         budget: &Budget,
-    ) -> Option<Result<Value, gotemplate::Failure>> {
+    ) -> Option<Result<Value, gotemplate::FunctionError>> {
         (name == "Joined").then(|| {
             let length = args.iter().filter_map(|arg| arg.as_str()).map(str::len).sum();
             budget.spend(length)?;
@@ -188,7 +188,7 @@ fn add_on_in_image(input: &[u8]) -> Vec<String> {
 
 fn kubeconfig(input: &[u8]) -> Vec<String> {
     let budget = Budget::new(4 * MIB);
-    let read = kubeconfig::config(&text(input), "https://10.0.0.1:6443", &budget);
+    let read = kubeconfig::parse_config(&text(input), "https://10.0.0.1:6443", &budget);
     read.err().map(|kubeconfig::Unusable(what)| what).into_iter().collect()
 }
 
@@ -207,7 +207,7 @@ fn review(input: &[u8]) -> Vec<String> {
 
 fn guests_answer(input: &[u8]) -> Vec<String> {
     let _ = answer::read::<answer::MetadataOnly<OurMarks>>(input);
-    let _ = answer::read::<Live>(input);
+    let _ = answer::read::<HealthFields>(input);
     Vec::new()
 }
 
@@ -217,8 +217,8 @@ fn quiet(run: impl FnOnce()) -> Vec<String> {
     Vec::new()
 }
 
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "text",
         run: |input| quiet(|| drop(bounds::printable(&text(input), 400))),
         examples: &["a plain line", "two\nlines", "\u{1b}]0;title\u{7}\u{202e}"],
@@ -226,7 +226,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 8 * MIB,
         max_time: Duration::from_secs(1),
     },
-    Target {
+    FuzzTarget {
         name: "go-template",
         run: go_template,
         examples: &[
@@ -241,7 +241,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: BOOTSTRAP + SLACK,
         max_time: Duration::from_secs(10),
     },
-    Target {
+    FuzzTarget {
         name: "bootstrap",
         run: bootstrap,
         examples: &[
@@ -256,7 +256,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: BOOTSTRAP + SLACK,
         max_time: Duration::from_secs(20),
     },
-    Target {
+    FuzzTarget {
         name: "guestinfo",
         run: guestinfo,
         examples: &[PACKED, "instance-id: a\n", "aW5zdGFuY2UtaWQ6IGEK"],
@@ -264,7 +264,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: BOOTSTRAP + SLACK,
         max_time: Duration::from_secs(10),
     },
-    Target {
+    FuzzTarget {
         name: "yaml",
         run: yaml,
         examples: YAML,
@@ -272,7 +272,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: BOOTSTRAP + SLACK,
         max_time: Duration::from_secs(10),
     },
-    Target {
+    FuzzTarget {
         name: "add-on",
         run: add_on,
         examples: YAML,
@@ -292,7 +292,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 48 * MIB + SLACK,
         max_time: Duration::from_secs(20),
     },
-    Target {
+    FuzzTarget {
         name: "add-on-in-image",
         run: add_on_in_image,
         examples: &[PACKED, "{\"name\": \"antrea\"}"],
@@ -300,7 +300,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 48 * MIB + SLACK,
         max_time: Duration::from_secs(20),
     },
-    Target {
+    FuzzTarget {
         name: "kubeconfig",
         run: kubeconfig,
         examples: &[
@@ -312,7 +312,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 4 * MIB + SLACK,
         max_time: Duration::from_secs(5),
     },
-    Target {
+    FuzzTarget {
         name: "guests-answer",
         run: guests_answer,
         examples: &[
@@ -324,7 +324,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: SLACK,
         max_time: Duration::from_secs(5),
     },
-    Target {
+    FuzzTarget {
         name: "review",
         run: review,
         examples: &[
@@ -336,7 +336,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 48 * MIB,
         max_time: Duration::from_secs(5),
     },
-    Target {
+    FuzzTarget {
         name: "trusted-ca",
         run: |input| {
             quiet(|| {
@@ -351,7 +351,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: SLACK,
         max_time: Duration::from_secs(5),
     },
-    Target {
+    FuzzTarget {
         name: "console-key",
         run: |input| quiet(|| vmop::untrusted::encrypt_for(&text(input), &Budget::new(MIB))),
         examples: &[KEY, "-----BEGIN PUBLIC KEY-----\nMIIB\n-----END PUBLIC KEY-----\n"],
@@ -365,7 +365,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: SLACK,
         max_time: Duration::from_secs(10),
     },
-    Target {
+    FuzzTarget {
         name: "ovf",
         run: |input| quiet(|| vmop::untrusted::read_ovf(&text(input), &Budget::new(96 * MIB))),
         examples: &[
@@ -375,7 +375,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 96 * MIB + SLACK,
         max_time: Duration::from_secs(10),
     },
-    Target {
+    FuzzTarget {
         name: "soap",
         run: |input| quiet(|| vsphere::untrusted::decode_soap(input)),
         examples: &[
@@ -385,7 +385,7 @@ pub const TARGETS: &[Target] = &[
         max_bytes: 192 * MIB,
         max_time: Duration::from_secs(20),
     },
-    Target {
+    FuzzTarget {
         name: "vijson",
         run: |input| quiet(|| vsphere::untrusted::decode_vijson(input)),
         examples: &[

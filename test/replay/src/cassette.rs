@@ -9,7 +9,7 @@ use crate::exchange::{Exchange, Headers};
 
 /// The reasons why a cassette can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum CassetteError {
     /// The file isn't a YAML cassette.
     #[error("line {line}: {what}. Record it again, or restore the file")]
     Yaml {
@@ -46,12 +46,12 @@ pub fn is_cassette(text: &str) -> bool {
 }
 
 /// Reads all exchanges of a cassette, in order.
-pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
+pub fn read(text: &str) -> Result<Vec<Exchange>, CassetteError> {
     let text = without_templates(text);
     let cassette: Cassette =
         serde_saphyr::from_str_with_options(&text, options(text.len())).map_err(|error| {
             let error = error.without_snippet();
-            Broken::Yaml {
+            CassetteError::Yaml {
                 line: error.location().map_or(0, |at| at.line()),
                 what: first_line(&error.to_string()),
             }
@@ -62,9 +62,9 @@ pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
             let exchanges = collect(recorded, false)?;
             let end = cassette.version.map(|_| exchanges.len());
             end.map(|_| exchanges.clone())
-                .ok_or(Broken::NoEnd { exchanges: exchanges.len(), line: "version" })
+                .ok_or(CassetteError::NoEnd { exchanges: exchanges.len(), line: "version" })
         }
-        (None, None) => Err(Broken::NoEnd { exchanges: 0, line: "interactions" }),
+        (None, None) => Err(CassetteError::NoEnd { exchanges: 0, line: "interactions" }),
     }
 }
 
@@ -108,9 +108,9 @@ fn without_templates(text: &str) -> String {
     out
 }
 
-fn collect(recorded: Vec<Interaction>, is_ruby: bool) -> Result<Vec<Exchange>, Broken> {
+fn collect(recorded: Vec<Interaction>, is_ruby: bool) -> Result<Vec<Exchange>, CassetteError> {
     let read = |(index, one): (usize, Interaction)| {
-        one.exchange(is_ruby).map_err(|lacks| Broken::Cut { exchange: index + 1, lacks })
+        one.exchange(is_ruby).map_err(|lacks| CassetteError::Cut { exchange: index + 1, lacks })
     };
     recorded.into_iter().enumerate().map(read).collect()
 }

@@ -12,16 +12,16 @@ pub const VARIABLE: &str = "LAYERCAKE_RECORDINGS";
 
 /// All recordings below a folder.
 #[derive(Debug, Default)]
-pub struct Folder {
+pub struct RecordingsFolder {
     /// The recordings with vCenter exchanges.
-    pub files: Vec<File>,
+    pub files: Vec<RecordingFile>,
     /// Skipped files and exchanges by name, each with the reason.
     pub skipped: Vec<(String, String)>,
 }
 
 /// A recording.
 #[derive(Debug)]
-pub struct File {
+pub struct RecordingFile {
     /// The path below the folder.
     pub name: String,
     /// The vCenter exchanges, each with its number in the file, from 1.
@@ -33,7 +33,7 @@ pub fn from_environment() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-impl Folder {
+impl RecordingsFolder {
     /// Reads all recordings below a folder. Returns an error with name and place if a recording can't be read.
     pub fn read(folder: &Path) -> Result<Self> {
         let mut read = Self::default();
@@ -75,7 +75,7 @@ impl Folder {
             ));
         }
         if !own.is_empty() {
-            self.files.push(File { name, exchanges: own });
+            self.files.push(RecordingFile { name, exchanges: own });
         }
         Ok(())
     }

@@ -17,4 +17,4 @@ pub mod traffic;
 pub mod vocabulary;
 
 pub use exchange::Exchange;
-pub use folder::{File, Folder};
+pub use folder::{RecordingFile, RecordingsFolder};

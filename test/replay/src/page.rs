@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use vsphere::untrusted::Decoded;
 
 use crate::exchange::Exchange;
-use crate::folder::Folder;
+use crate::folder::RecordingsFolder;
 
 /// The marks around the table.
 const BEGIN: &str = "<!-- recorded vCenters: written by hack/generate -->\n";
@@ -30,13 +30,13 @@ struct Server {
 }
 
 /// Returns the page with the table between its marks replaced, or `None` if the marks are missing.
-pub fn with_table(page: &str, folder: &Folder) -> Option<String> {
+pub fn with_table(page: &str, folder: &RecordingsFolder) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     Some(format!("{before}{BEGIN}\n{}\n{END}{after}", table(folder)))
 }
 
-fn table(folder: &Folder) -> String {
+fn table(folder: &RecordingsFolder) -> String {
     let mut rows: BTreeMap<Server, Row> = BTreeMap::new();
     for file in &folder.files {
         let reported = file.exchanges.iter().find_map(|(_, exchange)| about(exchange));
@@ -79,7 +79,7 @@ fn server(product: &str, version: &str, build: &str) -> Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::File;
+    use crate::folder::RecordingFile;
 
     #[test]
     fn each_server_has_a_row_and_the_newest_is_first() {
@@ -90,9 +90,11 @@ mod tests {
             exchange.request = format!("<e:Body><{request}/></e:Body>");
             exchange
         };
-        let file =
-            |name: &str, exchange: Exchange| File { name: name.into(), exchanges: vec![(1, exchange)] };
-        let folder = Folder {
+        let file = |name: &str, exchange: Exchange| RecordingFile {
+            name: name.into(),
+            exchanges: vec![(1, exchange)],
+        };
+        let folder = RecordingsFolder {
             files: vec![
                 file("a", exchange("urn:vim25/6.7", "Login")),
                 file("b", exchange("\"urn:vim25/8.0.3.0\"", "Logout")),

@@ -13,7 +13,7 @@ const VERSION: u64 = 1;
 /// The reason why a recording can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}. {remedy}")]
-pub struct Broken {
+pub struct RecordingError {
     /// The line number, from 1.
     pub line: usize,
     /// The problem.
@@ -30,15 +30,19 @@ pub fn is_recording(text: &str) -> bool {
 }
 
 /// Reads all exchanges of a recording, in order.
-pub fn read(text: &str) -> Result<Vec<Exchange>, Broken> {
-    let broken = |line: usize, what: String| Broken { line, what, remedy: AGAIN };
+pub fn read(text: &str) -> Result<Vec<Exchange>, RecordingError> {
+    let broken = |line: usize, what: String| RecordingError { line, what, remedy: AGAIN };
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     let head = lines.next().map(|(_, line)| parse(line)).transpose();
     let head = head.map_err(|error| broken(1, error))?.unwrap_or_default();
     let version = head[FORMAT].as_u64();
     if version != Some(VERSION) {
         let remedy = "Use the version of the project that wrote it";
-        return Err(Broken { line: 1, what: format!("the format is {version:?}, not {VERSION}"), remedy });
+        return Err(RecordingError {
+            line: 1,
+            what: format!("the format is {version:?}, not {VERSION}"),
+            remedy,
+        });
     }
     let mut exchanges = Vec::new();
     let mut last = 1;

@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::exchange::Exchange;
-use crate::folder::Folder;
+use crate::folder::RecordingsFolder;
 
 /// Writes one exchange file per recording into a folder.
-pub fn write(recordings: &Folder, into: &Path) -> Result<()> {
+pub fn write(recordings: &RecordingsFolder, into: &Path) -> Result<()> {
     for file in &recordings.files {
         let path = into.join(format!("{}.jsonl", file.name.replace('/', "-")));
         let mut out = BufWriter::new(File::create(&path)?);

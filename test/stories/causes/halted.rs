@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use sim::control::{Fault, FaultKind, GuestReport, InventoryVm};
+use sim::control::{FaultKind, FaultRule, GuestReport, InventoryVm};
 use sim::guest::Phase;
 
 use crate::harness::objects::{SMALL, one_node, upgrade};
@@ -141,7 +141,7 @@ const HELD: &str = "story.test/held";
 async fn a_deletion_that_halts_says_what_holds_it(story: &Story) {
     let vm = node(story).await;
     let control = story.shared.control();
-    let refused = Fault::once("Destroy_Task", FaultKind::Fault)
+    let refused = FaultRule::once("Destroy_Task", FaultKind::Fault)
         .with("NoPermission", "Permission to perform this operation was denied")
         .on(&vm.moid)
         .times(1000);

@@ -4,7 +4,7 @@
 use api::names::{self, label};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
-use sim::network::Network;
+use sim::network::RunningNetworkProvider;
 
 use crate::harness::objects::{cluster, nodes};
 use crate::harness::shared_stack::network;
@@ -34,7 +34,7 @@ fn what_nsx_owes_a_cluster_is_named_at_the_top() {
         assert!(story.vms().await.is_empty(), "a machine was made");
 
         let subnet = story.shared.stack().await.site().subnet().clone();
-        let provider = Network::serving(story.client(), subnet);
+        let provider = RunningNetworkProvider::serving(story.client(), subnet);
         for name in [UNROUTED, UNBALANCED] {
             let goes_on =
                 |cluster: &Value| cluster["status"]["initialization"]["infrastructureProvisioned"] == true;

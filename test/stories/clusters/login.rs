@@ -9,7 +9,7 @@ use kube::config::AuthInfo;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::issuer::Issuer;
+use crate::harness::issuer::IdentityProvider;
 use crate::harness::objects::{SMALL, one_node, role_binding};
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, condition, story};
 
@@ -18,8 +18,8 @@ const NAME: &str = "login";
 #[test]
 fn users_log_in_with_tokens_of_an_issuer_that_is_added_in_place() {
     story("login", |story| async move {
-        let issuer = Issuer::start("kubernetes,other");
-        let stranger = Issuer::start("kubernetes");
+        let issuer = IdentityProvider::start("kubernetes,other");
+        let stranger = IdentityProvider::start("kubernetes");
         story.apply(&one_node(NAME, "v1.33.1---vmware.1-fips-vkr.2", SMALL)).await;
         story.wait_until_running(NAME).await;
         let machines = machines(&story).await;
@@ -47,7 +47,7 @@ fn users_log_in_with_tokens_of_an_issuer_that_is_added_in_place() {
     });
 }
 
-fn jwt(issuer: &Issuer) -> Value {
+fn jwt(issuer: &IdentityProvider) -> Value {
     json!({
         "issuer": {"url": issuer.url, "audiences": ["kubernetes"], "certificateAuthority": issuer.authority()},
         "claimMappings": {
@@ -107,7 +107,7 @@ async fn is_forgotten(story: &Story, token: &str) {
 }
 
 /// A user tries manifests in a server-side dry run.
-async fn what_api_servers_would_refuse_is_refused(story: &Story, issuer: &Issuer) {
+async fn what_api_servers_would_refuse_is_refused(story: &Story, issuer: &IdentityProvider) {
     let api: Api<DynamicObject> = story.api("TanzuKubernetesCluster");
     let dry_run = PatchParams { dry_run: true, ..PatchParams::default() };
     let good = jwt(issuer);
@@ -149,7 +149,7 @@ async fn who_may_edit_the_namespace_administers_the_cluster(story: &Story, token
 }
 
 /// The token contains the group `system:masters`. Without a prefix, the API server refuses the token.
-async fn no_token_becomes_a_group_of_kubernetes(story: &Story, issuer: &Issuer, token: &str) {
+async fn no_token_becomes_a_group_of_kubernetes(story: &Story, issuer: &IdentityProvider, token: &str) {
     let mut bare = jwt(issuer);
     bare["claimMappings"]["groups"]["prefix"] = json!("");
     issuers_are(story, json!([bare])).await;
@@ -161,7 +161,7 @@ async fn no_token_becomes_a_group_of_kubernetes(story: &Story, issuer: &Issuer, 
 }
 
 /// An issuer is down. The user sees its URL, and API servers keep the issuers that they had.
-async fn an_issuer_that_does_not_answer_is_named(story: &Story, issuer: &Issuer, token: &str) {
+async fn an_issuer_that_does_not_answer_is_named(story: &Story, issuer: &IdentityProvider, token: &str) {
     let mut away = jwt(issuer);
     away["issuer"]["url"] = json!("https://127.0.0.1:9/away");
     issuers_are(story, json!([jwt(issuer), away])).await;

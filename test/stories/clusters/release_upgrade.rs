@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::harness::objects::{cluster_of_release, upgrade};
-use crate::harness::requests::Requests;
+use crate::harness::requests::RequestProbe;
 use crate::harness::story::{CLUSTER, Story, assert_contains, condition, story};
 
 const OLD: &str = "v1.34.2---vmware.1-vkr.1";
@@ -21,7 +21,7 @@ fn an_upgrade_of_three_and_three_loses_no_request() {
         let cluster = story.wait_until_running("rising").await;
         let updates = "[1.35.1+vmware.1-vkr.1]";
         assert_eq!(condition(&cluster, "UpdatesAvailable").unwrap()["message"], updates);
-        let client = Requests::of(story.guest_config("rising").await);
+        let client = RequestProbe::of(story.guest_config("rising").await);
         story.patch("TanzuKubernetesCluster", "rising", upgrade("v1.35.1---vmware.1-vkr.1")).await;
         assert!(control_planes_come_first(&story).await);
         let runs = |cluster: &Value| {

@@ -6,9 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use rustix::process::{Pid, Signal, kill_process};
-use sim::control::{Fault, FaultKind};
+use sim::control::{FaultKind, FaultRule};
 use tempfile::TempDir;
-use vsphere::{Client, Config, Trust};
+use vsphere::{Client, Config, ServerTrust};
 
 use crate::harness::command::{layercake, texts};
 use crate::harness::ova;
@@ -37,7 +37,7 @@ fn an_imported_ova_becomes_an_image_once() {
 
         // The next run continues with this item, although the connection breaks once.
         let control = story.shared.control();
-        control.plant(&Fault::once(PUT, FaultKind::Abort).after(1)).await.unwrap();
+        control.plant(&FaultRule::once(PUT, FaultKind::Abort).after(1)).await.unwrap();
         let imported = import(&story, &ova, NAME).arg("--wait").output().unwrap();
         let (text, errors) = texts(&imported);
         assert!(imported.status.success(), "{errors}");
@@ -76,7 +76,7 @@ async fn interrupted_leaves_nothing(story: &Story, ova: &Path) {
     release(story).await;
     let vcenter = vcenter(story).await;
     let library = &story.shared.session.vcenter.library;
-    assert!(vcenter.library_items_named(library, OTHER).await.unwrap().is_empty());
+    assert!(vcenter.find_library_items(library, OTHER).await.unwrap().is_empty());
     vcenter.logout().await;
 }
 
@@ -133,7 +133,7 @@ async fn wait_for_image_and_release(story: &Story) {
 async fn remove(story: &Story, names: &[&str]) {
     let vcenter = vcenter(story).await;
     for name in names {
-        let items = vcenter.library_items_named(&story.shared.session.vcenter.library, name).await.unwrap();
+        let items = vcenter.find_library_items(&story.shared.session.vcenter.library, name).await.unwrap();
         assert_eq!(items.len(), 1, "items called {name}");
         vcenter.delete_library_item(&items[0]).await.unwrap();
     }
@@ -147,7 +147,7 @@ async fn remove(story: &Story, names: &[&str]) {
 /// Starts an import and waits until it is held during the upload.
 async fn held_import(story: &Story, ova: &Path, name: &str) -> Child {
     let control = story.shared.control();
-    control.plant(&Fault::once(PUT, FaultKind::ParkCall).after(1)).await.unwrap();
+    control.plant(&FaultRule::once(PUT, FaultKind::ParkCall).after(1)).await.unwrap();
     let child = import(story, ova, name).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     story
         .wait_until("the disk is being sent", SOON, async || {
@@ -177,7 +177,7 @@ async fn vcenter(story: &Story) -> Client {
     let password = std::fs::read_to_string(&endpoint.password_file).unwrap();
     let config = Config::new(host, endpoint.username.clone(), password.trim_end().to_owned());
     let ca = std::fs::read_to_string(&endpoint.ca_file).unwrap();
-    Client::connect(Config { port: port.parse().unwrap(), trust: Trust::CaBundle(ca), ..config })
+    Client::connect(Config { port: port.parse().unwrap(), trust: ServerTrust::CaBundle(ca), ..config })
         .await
         .unwrap()
 }

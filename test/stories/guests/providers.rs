@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::{Api, Client};
 use layercake::args::SiteNetwork;
 use serde_json::{Value, json};
-use sim::network::Network;
+use sim::network::RunningNetworkProvider;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -70,7 +70,7 @@ pub async fn serve_a_load_balancer(
         SiteNetwork::Nsx => None,
         SiteNetwork::PortGroups => {
             let stack = story.shared.stack().await;
-            Some(Network::serving(story.client(), stack.site().subnet().clone()))
+            Some(RunningNetworkProvider::serving(story.client(), stack.site().subnet().clone()))
         }
     };
     let services = versioned(cloud_provider, story, "VirtualMachineService", version);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sim::VcenterEndpoint;
-use sim::control::{ControlApi, PowerAction, Vm};
+use sim::control::{ControlApi, PowerAction, SimulatedVm};
 
 use crate::harness::command::exe;
 use crate::harness::shared_stack::build_tool;
@@ -136,7 +136,7 @@ impl Home {
         }
     }
 
-    async fn inventory(&self, cluster: &str) -> (ControlApi, Vec<Vm>) {
+    async fn inventory(&self, cluster: &str) -> (ControlApi, Vec<SimulatedVm>) {
         let record = std::fs::read(self.folder.join(".local/state/layercake/site/process.json")).unwrap();
         let record: Value = serde_json::from_slice(&record).unwrap();
         let vcenter: VcenterEndpoint = serde_json::from_value(record["vcenter"].clone()).unwrap();

@@ -15,14 +15,14 @@ static MODULE: Module = Module::new("issuer", &support::issuer::SOURCES);
 static TOOL: Tool = Tool::new("issuer", &MODULE, ".").taking(15);
 
 /// A running provider with one user. It stops on drop.
-pub struct Issuer {
+pub struct IdentityProvider {
     program: PathBuf,
     _process: KilledChild,
     folder: TempDir,
     pub url: String,
 }
 
-impl Issuer {
+impl IdentityProvider {
     /// Starts a provider with these clients, for API servers on this host.
     pub fn start(clients: &str) -> Self {
         Self::start_at(Ipv4Addr::LOCALHOST.into(), clients)

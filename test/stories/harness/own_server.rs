@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use components::catalogue::Registries;
 use components::manifest::DEFINITION;
-use components::plan::{self, Installation};
-use components::render::{Certificates, Networks, Options};
+use components::plan::{self, InstallationObjects};
+use components::render::{Certificates, NodeNetworkProvider, Options};
 use kube::Client;
 use layercake::kube::manifest;
 use plane::{Guard, Plane, Program, Running};
@@ -89,7 +89,7 @@ impl OwnServer {
 
 /// Returns the guard of a new stack, and the options to start a control plane with these CRDs in it.
 pub fn prepare_stack(story: &Story, definitions: Vec<Value>) -> (Guard, plane::Options) {
-    let stack = Arc::new(plane::Stack::ephemeral().expect("a stack"));
+    let stack = Arc::new(plane::StackIdentity::ephemeral().expect("a stack"));
     let guard = Guard::start(exe(), &stack).expect("a guard");
     (guard, plane::Options { stack, tools: story.shared.tools.clone(), definitions, guest_proxy: None })
 }
@@ -147,11 +147,11 @@ pub fn installed_program(name: &str) -> Vec<Value> {
     documents.into_iter().filter(|document| document["kind"] != DEFINITION).collect()
 }
 
-fn installed() -> Installation {
+fn installed() -> InstallationObjects {
     let options = Options {
         registries: Registries::default(),
         certificates: Certificates::Own,
-        networks: Networks::PortGroups,
+        networks: NodeNetworkProvider::PortGroups,
         nodes_pull_images: false,
         memory_limits: BTreeMap::new(),
     };

@@ -10,9 +10,9 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
-use layercake::args::{RegistryAccess, SiteNetwork, Wire};
+use layercake::args::{RegistryAccess, SiteNetwork, VimProtocol};
 use layercake::kube::manifest;
-use layercake::local::guarded::Needs;
+use layercake::local::guarded::StackPrograms;
 use layercake::local::stack::{Options, Stack};
 use layercake::local::up::prepare;
 use serde_json::{Value, json};
@@ -92,11 +92,11 @@ impl RealSite {
     async fn start(image: BootImage) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options {
-            needs: Needs { exe: programs(), given: BTreeMap::new(), further: sim::tools::programs() },
-            wire: Wire::default(),
+            needs: StackPrograms { exe: programs(), given: BTreeMap::new(), further: sim::tools::programs() },
+            wire: VimProtocol::default(),
             network: SiteNetwork::PortGroups,
             registry: RegistryAccess::Unreachable,
-            nodes: sim::Nodes::Qemu(vec![image]),
+            nodes: sim::NodeRuntime::Qemu(vec![image]),
             vmop: Vec::new(),
             gcm: Vec::new(),
         };
@@ -169,7 +169,7 @@ impl RealSite {
     }
 
     /// Resets the worker's VM as vCenter does, and waits until the same node is back.
-    pub async fn reboot_worker(&self, guest: &Guest) {
+    pub async fn reboot_worker(&self, guest: &RealWorkloadCluster) {
         let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
         let boot_id = |node: &Node| node.status.as_ref()?.node_info.as_ref().map(|info| info.boot_id.clone());
         let vm = self.get("VirtualMachine", &worker.name_any()).await.unwrap();
@@ -242,13 +242,13 @@ impl RealSite {
 }
 
 /// The workload cluster on the machines.
-pub struct Guest {
+pub struct RealWorkloadCluster {
     pub client: Client,
     kubectl: PathBuf,
     pub kubeconfig: PathBuf,
 }
 
-impl Guest {
+impl RealWorkloadCluster {
     pub async fn of(site: &RealSite) -> Self {
         let secrets: Api<Secret> = Api::namespaced(site.client.clone(), NAMESPACE);
         let secret = secrets.get("real-kubeconfig").await.unwrap();

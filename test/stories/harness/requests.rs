@@ -8,13 +8,13 @@ use kube::{Client, Config};
 use tokio::task::JoinSet;
 
 /// Sends ten requests per second to the cluster's endpoint, each on a new connection, as separate commands do.
-pub struct Requests {
+pub struct RequestProbe {
     sent: Arc<AtomicU32>,
     lost: Arc<std::sync::Mutex<Vec<String>>>,
     _task: JoinSet<()>,
 }
 
-impl Requests {
+impl RequestProbe {
     pub fn of(mut config: Config) -> Self {
         config.connect_timeout = Some(Duration::from_secs(10));
         config.read_timeout = Some(Duration::from_secs(10));

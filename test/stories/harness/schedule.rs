@@ -170,7 +170,7 @@ pub struct Waiting {
 }
 
 /// A running story's place. It is freed on drop.
-pub struct Place {
+pub struct StoryPlace {
     name: String,
     weight: u32,
     lane: Choose,
@@ -208,7 +208,7 @@ impl Stories {
 
 impl Waiting {
     /// Waits until the story may run.
-    pub async fn place(self) -> Place {
+    pub async fn place(self) -> StoryPlace {
         let entry = (self.seconds, self.name);
         loop {
             let changed = STORIES.changed.notified();
@@ -225,7 +225,7 @@ impl Waiting {
                     lane.taken = sum;
                     STORIES.changed.notify_waiters();
                     let deadline = DEADLINE + Duration::from_secs(u64::from(2 * self.seconds));
-                    return Place {
+                    return StoryPlace {
                         weight: self.weight,
                         lane: self.lane,
                         began: Instant::now(),
@@ -240,12 +240,12 @@ impl Waiting {
     }
 
     /// Same as [`Self::place`], for a story that isn't asynchronous.
-    pub fn wait(self) -> Place {
+    pub fn wait(self) -> StoryPlace {
         RUNTIME.block_on(self.place())
     }
 }
 
-impl Place {
+impl StoryPlace {
     /// Runs the story's steps. The story fails at its deadline.
     pub async fn run<T>(&self, steps: impl Future<Output = T>) -> T {
         let outcome = tokio::time::timeout(self.deadline, steps).await;
@@ -266,7 +266,7 @@ fn watch(name: String, deadline: Duration) -> mpsc::Sender<()> {
     sender
 }
 
-impl Drop for Place {
+impl Drop for StoryPlace {
     fn drop(&mut self) {
         let mut state = STORIES.lock();
         (self.lane)(&mut state).taken -= self.weight;

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use clap::ValueEnum as _;
 use kube::Client;
-use layercake::args::{RegistryAccess, SiteNetwork, Wire};
-use layercake::local::guarded::Needs;
+use layercake::args::{RegistryAccess, SiteNetwork, VimProtocol};
+use layercake::local::guarded::StackPrograms;
 use layercake::local::stack::{Options, Stack};
 use tokio::runtime::Runtime;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard, OnceCell};
@@ -25,7 +25,7 @@ pub struct SharedStack {
     /// `None` after the stack was stopped.
     stack: Mutex<Option<Stack>>,
     pub client: Client,
-    pub session: layercake::local::session::Session,
+    pub session: layercake::local::session::StackSession,
     pub guests: sim::guest::Guests,
     pub tools: plane::tools::Tools,
 }
@@ -38,11 +38,11 @@ impl SharedStack {
         let own = std::env::var_os("LAYERCAKE_PROGRAMS").is_none();
         let vmop = own.then(|| "--bootstrap-report-timeout=90s".to_owned()).into_iter().collect();
         let options = Options {
-            needs: Needs { exe, given: BTreeMap::new(), further: sim::tools::programs() },
+            needs: StackPrograms { exe, given: BTreeMap::new(), further: sim::tools::programs() },
             wire: wire()?,
             network: network(),
             registry,
-            nodes: sim::Nodes::default(),
+            nodes: sim::NodeRuntime::default(),
             vmop,
             gcm: vec![format!("--management-cidrs={MANAGEMENT}")],
         };
@@ -116,19 +116,19 @@ pub fn other_network() -> SiteNetwork {
 }
 
 /// Returns the shared stack's vCenter protocol, from `LAYERCAKE_WIRE`. The values are those that `up --wire` takes.
-fn wire() -> Result<Wire, String> {
+fn wire() -> Result<VimProtocol, String> {
     match std::env::var("LAYERCAKE_WIRE") {
-        Ok(named) => Wire::from_str(&named, true).map_err(|error| format!("LAYERCAKE_WIRE: {error}")),
-        Err(_) => Ok(Wire::default()),
+        Ok(named) => VimProtocol::from_str(&named, true).map_err(|error| format!("LAYERCAKE_WIRE: {error}")),
+        Err(_) => Ok(VimProtocol::default()),
     }
 }
 
 /// Returns the vCenter protocol that the shared stack doesn't use. Some stories with their own stack use it, so that one run tests
 /// both.
-pub fn other_wire() -> Wire {
+pub fn other_wire() -> VimProtocol {
     match wire().expect("a wire") {
-        Wire::Soap => Wire::ViJson,
-        Wire::Auto | Wire::ViJson => Wire::Soap,
+        VimProtocol::Soap => VimProtocol::ViJson,
+        VimProtocol::Auto | VimProtocol::ViJson => VimProtocol::Soap,
     }
 }
 

@@ -26,7 +26,7 @@ use sim::control::InventoryVm;
 use sim::guest::Phase;
 use support::wait::poll;
 
-use crate::harness::schedule::{self, Place};
+use crate::harness::schedule::{self, StoryPlace};
 use crate::harness::shared_stack::{RUNTIME, SharedStack};
 
 /// The deadline for a cluster with two nodes, on two busy cores.
@@ -89,7 +89,7 @@ fn on_own_stack<F: Future<Output = ()>>(
 /// Runs the steps of a story. If they panic, prints what blocks the story. Otherwise deletes its machines, which would take processor
 /// time from other stories.
 async fn run_steps<F: Future<Output = ()>>(
-    place: &Place,
+    place: &StoryPlace,
     story: Story,
     steps: impl FnOnce(Story) -> F,
 ) -> thread::Result<()> {

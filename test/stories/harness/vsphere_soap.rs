@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use layercake::local::session::Session;
+use layercake::local::session::StackSession;
 use quick_xml::events::Event;
 use quick_xml::reader::Reader;
 
 /// Reads a VM's ExtraConfig over SOAP.
-pub async fn extra_config(session: &Session, moid: &str) -> BTreeMap<String, String> {
+pub async fn extra_config(session: &StackSession, moid: &str) -> BTreeMap<String, String> {
     let ca = std::fs::read(&session.vcenter.ca_file).unwrap();
     let client = reqwest::Client::builder()
         .tls_certs_only([reqwest::Certificate::from_pem(&ca).unwrap()])
@@ -33,7 +33,7 @@ pub async fn extra_config(session: &Session, moid: &str) -> BTreeMap<String, Str
 
 async fn call(
     client: &reqwest::Client,
-    session: &Session,
+    session: &StackSession,
     cookie: Option<&str>,
     body: &str,
 ) -> (Option<String>, String) {

@@ -16,7 +16,7 @@ use sim::SiteNetworks;
 
 use crate::harness::documented_commands;
 use crate::harness::objects::one_and_one;
-use crate::harness::requests::Requests;
+use crate::harness::requests::RequestProbe;
 use crate::harness::second_cluster::SecondCluster;
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, merge};
@@ -46,7 +46,7 @@ fn a_cluster_moves_with_all_below_it_and_its_endpoint_answers_all_along() {
         let leader = second.run(gcm.clone().replica(1)).await;
         let _next =
             second.run(gcm.arg("--virtual-ip=kube-vip").arg("--virtual-ip-image=example.com/vip:1")).await;
-        let client = Requests::of(story.guest_config("mover").await);
+        let client = RequestProbe::of(story.guest_config("mover").await);
         story.shared.control().take_journal().await.unwrap();
         it_goes(&story, &second).await;
         the_other_gcm_takes_over(&story, &second, leader).await;

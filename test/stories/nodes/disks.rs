@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use sim::control::{PowerAction, Vm};
+use sim::control::{PowerAction, SimulatedVm};
 use sim::guest::Phase;
 
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, story};
@@ -80,7 +80,7 @@ fn a_node_keeps_etcd_and_containerd_on_disks_of_its_own() {
     });
 }
 
-async fn vm_of(story: &Story, prefix: &str) -> Vm {
+async fn vm_of(story: &Story, prefix: &str) -> SimulatedVm {
     let vms = story.shared.control().vms(None, Duration::ZERO).await.unwrap().vms;
     vms.into_iter().find(|vm| vm.name.starts_with(prefix)).expect("a VM")
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use support::wait::poll;
 
 use crate::harness::command::layercake;
-use crate::harness::real_site::{BOOTS, Guest, RealSite, on_management_site};
+use crate::harness::real_site::{BOOTS, RealSite, RealWorkloadCluster, on_management_site};
 use crate::harness::story::assert_contains;
 use crate::nodes::real_node::control_plane_alone;
 
@@ -28,7 +28,7 @@ fn the_programs_run_as_pods_and_create_a_cluster_while_each_is_killed() {
             (cluster["status"]["phase"] == "running").then_some(())
         };
         site.wait_for("the management cluster runs", BOOTS, is_running).await;
-        let management = Management { site, guest: Guest::of(site).await };
+        let management = Management { site, guest: RealWorkloadCluster::of(site).await };
         management.guest.wait_for_nodes(1).await;
         management.install().await;
         management.create_cluster(release).await;
@@ -41,7 +41,7 @@ fn the_programs_run_as_pods_and_create_a_cluster_while_each_is_killed() {
 
 struct Management<'a> {
     site: &'a RealSite,
-    guest: Guest,
+    guest: RealWorkloadCluster,
 }
 
 impl Management<'_> {

@@ -8,8 +8,10 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use support::proxied_registry::{self, ProxiedRegistry};
 
-use crate::harness::issuer::Issuer;
-use crate::harness::real_site::{BOOTS, Guest, NAMESPACE, RealSite, is_control_plane, on_real_site};
+use crate::harness::issuer::IdentityProvider;
+use crate::harness::real_site::{
+    BOOTS, NAMESPACE, RealSite, RealWorkloadCluster, is_control_plane, on_real_site,
+};
 use crate::harness::story::{assert_contains, condition};
 
 #[test]
@@ -56,7 +58,7 @@ fn machines_that_boot_have_what_their_cluster_asks_for() {
             (ready("control-plane") >= 2 && ready("workers") == 1).then_some(())
         };
         site.wait_for("a second control plane node and a worker are ready", BOOTS * 2, up).await;
-        let guest = Guest::of(site).await;
+        let guest = RealWorkloadCluster::of(site).await;
         only_tolerant_pods_run_on_the_worker(&guest).await;
         assert!(registry.connections().contains(&format!("{}:443", proxied_registry::HOST)));
         people_log_in(site, &guest, &registry).await;
@@ -66,8 +68,8 @@ fn machines_that_boot_have_what_their_cluster_asks_for() {
 }
 
 /// The user adds an OIDC issuer to the running cluster. Each API server gets it, and its tokens are accepted.
-async fn tokens_log_in(site: &RealSite, guest: &Guest) {
-    let issuer = Issuer::start_at(site.host_address(), "kubernetes");
+async fn tokens_log_in(site: &RealSite, guest: &RealWorkloadCluster) {
+    let issuer = IdentityProvider::start_at(site.host_address(), "kubernetes");
     let jwt = json!([{
         "issuer": {"url": issuer.url, "audiences": ["kubernetes"], "certificateAuthority": issuer.authority()},
         "claimMappings": {"username": {"claim": "sub", "prefix": "corp:"}},
@@ -89,7 +91,7 @@ async fn tokens_log_in(site: &RealSite, guest: &Guest) {
 
 /// The worker has its taint. A Pod that tolerates the taint gets its image through the proxy, from a registry with a
 /// private CA.
-async fn only_tolerant_pods_run_on_the_worker(guest: &Guest) {
+async fn only_tolerant_pods_run_on_the_worker(guest: &RealWorkloadCluster) {
     let worker = guest.nodes().await.into_iter().find(|node| !is_control_plane(node)).unwrap();
     let taints = worker.spec.as_ref().unwrap().taints.clone().unwrap_or_default();
     let taint = taints.iter().find(|taint| taint.key == "dedicated").expect("no taint");
@@ -114,7 +116,7 @@ async fn only_tolerant_pods_run_on_the_worker(guest: &Guest) {
 }
 
 /// The SSH key opens each node, its user can become root, and shells have the proxy variables.
-async fn people_log_in(site: &RealSite, guest: &Guest, registry: &ProxiedRegistry) {
+async fn people_log_in(site: &RealSite, guest: &RealWorkloadCluster, registry: &ProxiedRegistry) {
     let key = site.ssh_key().await;
     for node in guest.nodes().await {
         let vm = site.get("VirtualMachine", &node.name_any()).await.unwrap();
@@ -207,7 +209,7 @@ async fn run_steps(site: &RealSite, release: &str) {
         (condition(&plane, "EtcdClusterHealthy")?["status"] == "True").then_some(())
     })
     .await;
-    let guest = Guest::of(site).await;
+    let guest = RealWorkloadCluster::of(site).await;
     guest.wait_for_nodes(2).await;
     for vm in site.vms().await {
         site.assert_guestinfo(&vm).await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use components::catalogue::Component;
 use serde_json::json;
-use support::hostile_server::{Answer, HostileServer};
+use support::hostile_server::{HostileAnswer, HostileServer};
 use support::process;
 use tokio::task::JoinHandle;
 
@@ -30,11 +30,14 @@ pub async fn repair_within(bystander: &Story, cluster: &str, tenant: &Story, mos
     let managers = Managers::observe(bystander).await;
     let items = "{\"metadata\":{\"name\":\"n\"}},".repeat(1000);
     let answers = [
-        Answer::endless_json("{\"apiVersion\":\"v1\",\"kind\":\"NodeList\",\"items\":[", items.as_bytes()),
-        Answer::gzip(1 << 30),
-        Answer::endless_headers(),
-        Answer::redirect("https://127.0.0.1:1/api/v1/secrets"),
-        Answer::endless_json(
+        HostileAnswer::endless_json(
+            "{\"apiVersion\":\"v1\",\"kind\":\"NodeList\",\"items\":[",
+            items.as_bytes(),
+        ),
+        HostileAnswer::gzip(1 << 30),
+        HostileAnswer::endless_headers(),
+        HostileAnswer::redirect("https://127.0.0.1:1/api/v1/secrets"),
+        HostileAnswer::endless_json(
             "",
             b"{\"type\":\"ADDED\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Node\"}}\n",
         ),
@@ -111,7 +114,7 @@ fn sample(stack: &str, used: &mut BTreeMap<&'static str, Used>) {
 }
 
 /// Kills the API server on the tenant's only control plane node, and starts another server at its address.
-pub async fn take_api_server_over(tenant: &Story, answers: Arc<[Answer]>) -> HostileServer {
+pub async fn take_api_server_over(tenant: &Story, answers: Arc<[HostileAnswer]>) -> HostileServer {
     let server = ApiServer::find(tenant).await;
     let (certificate, key) = (std::fs::read(&server.certificate), std::fs::read(&server.key));
     let (certificate, key) = (certificate.expect("a certificate"), key.expect("a key"));

@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::ListParams;
 use layercake::local::cluster::PROGRAMS;
 use serde_json::{Value, json};
-use support::hostile_server::Answer;
+use support::hostile_server::HostileAnswer;
 use support::process;
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
@@ -318,7 +318,7 @@ async fn webhooks(story: &Story) -> Vec<String> {
 /// Root on the only control plane node replaces the API server with one that returns 8 MB of zeros to each request.
 async fn answers_of_a_guest(tenant: &Story, begun: oneshot::Sender<()>) {
     let body = [b"[".as_slice(), &b"0,".repeat(4_000_000), b"0]"].concat();
-    let hostile = take_api_server_over(tenant, [Answer::json(&body)].into()).await;
+    let hostile = take_api_server_over(tenant, [HostileAnswer::json(&body)].into()).await;
     begin(begun);
     tenant.wait_until("ten answers", CLUSTER, async || hostile.answered() >= 10).await;
 }

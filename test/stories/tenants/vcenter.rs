@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use sim::control::{Fault, FaultKind};
+use sim::control::{FaultKind, FaultRule};
 
 use crate::harness::objects::content_source_binding;
 use crate::harness::plain_vm::PlainVm;
@@ -111,7 +111,7 @@ fn slow_publications_of_one_tenant_keep_no_other_waiting() {
             tenant.apply_object(&PlainVm::named(&donor).object(&tenant.namespace)).await;
             tenant.wait_until_powered_on(&donor).await;
         }
-        let slow = Fault::once("POST /api/vcenter/ovf/library-item", FaultKind::Hold).times(0);
+        let slow = FaultRule::once("POST /api/vcenter/ovf/library-item", FaultKind::Hold).times(0);
         let slow = story.shared.control().plant(&slow).await.unwrap();
         for number in 0..40 {
             let request = request(&tenants.hostile, &format!("copy-{number}"), "published");

@@ -1,6 +1,6 @@
 //! The VM operator is killed at the worst moments, and there is still exactly one VM.
 
-use sim::control::{Fault, FaultKind};
+use sim::control::{FaultKind, FaultRule};
 
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, Story, disruptive_story};
@@ -13,7 +13,7 @@ fn killed_between_clone_and_status_it_finds_its_vm_again() {
         story
             .shared
             .control()
-            .plant(&Fault::once("CloneVM_Task", FaultKind::LostAnswer).on(name))
+            .plant(&FaultRule::once("CloneVM_Task", FaultKind::LostAnswer).on(name))
             .await
             .unwrap();
         story.apply_object(&PlainVm::named(name).object(&story.namespace)).await;
@@ -30,7 +30,7 @@ fn killed_while_the_clone_still_runs_it_waits_for_it() {
         story.prepare_namespace("best-effort-xsmall").await;
         let name = "crash-during-vm";
         let control = story.shared.control();
-        let fault = control.plant(&Fault::once("CloneVM_Task", FaultKind::Hold).on(name)).await.unwrap();
+        let fault = control.plant(&FaultRule::once("CloneVM_Task", FaultKind::Hold).on(name)).await.unwrap();
         story.apply_object(&PlainVm::named(name).object(&story.namespace)).await;
         story
             .wait_for("the clone is held", SOON, || async {

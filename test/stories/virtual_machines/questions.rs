@@ -2,7 +2,7 @@
 
 use kube::api::DeleteParams;
 use serde_json::json;
-use sim::control::{Fault, FaultKind};
+use sim::control::{FaultKind, FaultRule};
 
 use crate::harness::plain_vm::PlainVm;
 use crate::harness::story::{SOON, story};
@@ -16,7 +16,8 @@ fn a_question_of_vcenter_is_shown_and_the_deletion_waits_for_it() {
         let up = story.wait_until_powered_on(name).await;
         let moid = up["status"]["uniqueID"].as_str().unwrap();
         let control = story.shared.control();
-        let held = control.plant(&Fault::once("PowerOffVM_Task", FaultKind::Hold).on(name)).await.unwrap();
+        let held =
+            control.plant(&FaultRule::once("PowerOffVM_Task", FaultKind::Hold).on(name)).await.unwrap();
         let question = "There is no more space for virtual disk question-vm.vmdk";
         control.ask(moid, Some(question)).await.unwrap();
         story.patch("VirtualMachine", name, json!({"spec": {"powerState": "poweredOff"}})).await;

@@ -3,7 +3,7 @@
 
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
-use sim::control::{Fault, FaultKind, FirstClassDisk};
+use sim::control::{FaultKind, FaultRule, FirstClassDisk};
 
 use crate::clusters::plain::zone_object;
 use crate::harness::objects::small_claim;
@@ -71,7 +71,7 @@ fn claims_are_released_of_a_machine_that_is_gone_when_it_is_to_be_powered_off() 
         story.apply_object(&with_claims(&story, "vanisher", &["kept"])).await;
         story.wait_until_powered_on("vanisher").await;
 
-        let gone = Fault::once("PowerOffVM_Task", FaultKind::Fault).on("vanisher");
+        let gone = FaultRule::once("PowerOffVM_Task", FaultKind::Fault).on("vanisher");
         let gone = gone.with("ManagedObjectNotFound", "has already been deleted");
         story.shared.control().plant(&gone).await.unwrap();
         story.delete("VirtualMachine", "vanisher", SOON).await;

@@ -20,14 +20,14 @@ const MAX_HEAD: usize = 64 << 10;
 
 /// A hostile answer to a request.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum HostileAnswer {
     /// A complete answer. The connection stays open.
     Whole(Vec<u8>),
     /// The beginning of an answer, and a part that is repeated for as long as the client reads.
     Endless(Vec<u8>, Vec<u8>),
 }
 
-impl Answer {
+impl HostileAnswer {
     /// Returns an answer with a JSON body.
     pub fn json(body: &[u8]) -> Self {
         Self::whole("content-type: application/json\r\n", body)
@@ -89,7 +89,7 @@ impl HostileServer {
         address: SocketAddr,
         certificate: &[u8],
         key: &[u8],
-        answers: Arc<[Answer]>,
+        answers: Arc<[HostileAnswer]>,
     ) -> io::Result<Self> {
         assert!(!answers.is_empty(), "no answers");
         let mut listener = TcpListener::bind(address).await?;
@@ -128,7 +128,7 @@ impl Drop for HostileServer {
 
 async fn answer_all(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    answers: &[Answer],
+    answers: &[HostileAnswer],
     count: &AtomicUsize,
 ) -> io::Result<()> {
     let mut read = Vec::new();
@@ -142,8 +142,8 @@ async fn answer_all(
         read.clear();
         let number = count.fetch_add(1, Ordering::Relaxed);
         match &answers[number % answers.len()] {
-            Answer::Whole(answer) => stream.write_all(answer).await?,
-            Answer::Endless(first, then) => {
+            HostileAnswer::Whole(answer) => stream.write_all(answer).await?,
+            HostileAnswer::Endless(first, then) => {
                 stream.write_all(first).await?;
                 loop {
                     stream.write_all(then).await?;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
-use vsphere::{Client, Config, Inventory, MoRef, Trust, WireChoice, WireKind, inventory};
+use vsphere::{Client, Config, Inventory, MoRef, ServerTrust, WireChoice, WireKind, inventory};
 
 use crate::process::KilledChild;
 use crate::tls::issue_certificate;
@@ -188,7 +188,7 @@ impl Sim {
         let (host, port) = address.rsplit_once(':').unwrap();
         Config {
             port: port.parse().unwrap(),
-            trust: Trust::CaBundle(self.ca.clone()),
+            trust: ServerTrust::CaBundle(self.ca.clone()),
             wire: match self.wire {
                 WireKind::ViJson => WireChoice::ViJson,
                 WireKind::Soap => WireChoice::Soap,

@@ -12,14 +12,14 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::admission::known::Settings;
+use crate::admission::known::AdmissionSettings;
 use crate::vcenter::settings::NetworkProvider;
 use crate::virtualmachine::identity::uuids;
 use crate::virtualmachine::power::operation::restart_now;
 
 /// Returns the operations that set the defaults of a new VM: finalizer, UUIDs, power state, network interface. If
 /// both UUIDs are missing, both are set to `drawn`.
-pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Value> {
+pub fn created(vm: &VirtualMachine, settings: &AdmissionSettings, drawn: Uuid) -> Vec<Value> {
     let mut operations = Vec::new();
     let set = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
     if vm.finalizers().is_empty() {
@@ -50,7 +50,7 @@ pub fn created(vm: &VirtualMachine, settings: &Settings, drawn: Uuid) -> Vec<Val
 
 /// Returns the default interface, which is on the provider's default network, or `None` if neither a network provider nor a
 /// network is configured.
-fn default_interface(settings: &Settings) -> Option<VirtualMachineNetworkInterface> {
+fn default_interface(settings: &AdmissionSettings) -> Option<VirtualMachineNetworkInterface> {
     let of = |kind: Option<&str>, name: Option<&str>| VirtualMachineNetworkInterface {
         network_type: kind.map(str::to_owned),
         network_name: name.map(str::to_owned),

@@ -48,7 +48,7 @@ pub enum Zone {
 
 /// The part of the provider configuration that admission uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct AdmissionSettings {
     /// The network provider (`NetworkProvider`): `NAMED`, `VSPHERE_NETWORK` or `NSXT`.
     pub network_provider: Option<NetworkProvider>,
     /// The default network for interfaces (`Network`).
@@ -59,7 +59,7 @@ pub struct Settings {
     pub privileged: Vec<String>,
 }
 
-impl Settings {
+impl AdmissionSettings {
     /// Parses the provider configuration's data.
     pub fn read(data: &BTreeMap<String, String>) -> Self {
         let given = ProviderConfiguration::from_data(data);
@@ -81,7 +81,7 @@ impl Settings {
 #[derive(Clone)]
 pub struct Known {
     caches: ReplicaCaches,
-    settings: Arc<RwLock<Arc<Settings>>>,
+    settings: Arc<RwLock<Arc<AdmissionSettings>>>,
     /// True once the provider configuration was read.
     configured: state::Receiver<bool>,
 }
@@ -106,7 +106,7 @@ impl Known {
     }
 
     /// Returns the current provider configuration.
-    pub fn settings(&self) -> Arc<Settings> {
+    pub fn settings(&self) -> Arc<AdmissionSettings> {
         Arc::clone(&self.settings.read())
     }
 
@@ -173,11 +173,15 @@ impl Known {
 }
 
 /// Follows the provider configuration. Sets `read` once the configuration was read or is known not to exist.
-async fn followed(api: Api<ConfigMap>, settings: Arc<RwLock<Arc<Settings>>>, read: state::Sender<bool>) {
+async fn followed(
+    api: Api<ConfigMap>,
+    settings: Arc<RwLock<Arc<AdmissionSettings>>>,
+    read: state::Sender<bool>,
+) {
     let mut maps = watch::one(api, PROVIDER_CONFIGURATION);
     while let Some(map) = maps.next().await {
         let data = map.and_then(|map| map.data).unwrap_or_default();
-        *settings.write() = Arc::new(Settings::read(&data));
+        *settings.write() = Arc::new(AdmissionSettings::read(&data));
         read.send_replace(true);
     }
 }
@@ -207,7 +211,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(async move { axum::serve(listener, server).await });
         let client = kube::Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
-        let settings = Arc::<RwLock<Arc<Settings>>>::default();
+        let settings = Arc::<RwLock<Arc<AdmissionSettings>>>::default();
         let api = Api::namespaced(client, "vmop");
         let following = tokio::spawn(followed(api, Arc::clone(&settings), read));
         assert!(!*configured.borrow());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use api::vmop::{VirtualMachine, WebConsoleRequest, WebConsoleRequestStatus};
 use jiff::Timestamp;
 use kit::apply::Api;
-use kit::bounded::{Exceeded, Limits, compute};
+use kit::bounded::{ComputationLimits, Exceeded, compute};
 use kit::events::Events;
 use kit::index::key as key_of;
 use kit::reconcile::Seen;
@@ -22,7 +22,7 @@ use kube::ResourceExt;
 
 use crate::caches::Caches;
 use crate::console::key::NotEncrypted;
-use crate::console::plan::{Plan, Refusal};
+use crate::console::plan::{Plan, TicketDenial};
 use crate::error;
 use crate::error::OwnError;
 use crate::vcenter::{Provider, mark};
@@ -40,14 +40,14 @@ pub struct Context {
 pub type Error = error::Error<Unanswered>;
 
 /// The limits for encrypting one ticket. Even the longest key needs far less.
-const LIMITS: Limits = Limits { bytes: 256 * 1024, time: Duration::from_secs(10) };
+const LIMITS: ComputationLimits = ComputationLimits { bytes: 256 * 1024, time: Duration::from_secs(10) };
 
 /// The reasons why a request doesn't get a ticket.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
     /// The request or the VM must change before a retry.
     #[error("{}", .0.message)]
-    Refused(Refusal),
+    Refused(TicketDenial),
     /// Encryption exceeded its limits. If it took too long, a retry may succeed.
     #[error("the ticket could not be encrypted: {0}")]
     Exceeded(Exceeded),
@@ -163,7 +163,7 @@ impl Reconcile for Context {
             Some(Error::Vcenter(error)) => {
                 self.events.warning(seen.object, "TicketFailed", format!("{error}. {}", error.advice()));
             }
-            Some(Error::Own(Unanswered::Refused(Refusal { reason, message }))) => {
+            Some(Error::Own(Unanswered::Refused(TicketDenial { reason, message }))) => {
                 self.events.warning(seen.object, reason, message.clone());
             }
             _ => {}
@@ -194,18 +194,21 @@ async fn answer(
     if owner.as_ref() != vm.map(kube::runtime::reflector::ObjectRef::from_obj).as_ref() {
         let name = &request.spec.virtual_machine_name;
         let message = format!("VM {vsphere_vm} does not belong to VirtualMachine {name}");
-        return Err(Error::Own(Unanswered::Refused(Refusal { reason: "VirtualMachineNotCreated", message })));
+        return Err(Error::Own(Unanswered::Refused(TicketDenial {
+            reason: "VirtualMachineNotCreated",
+            message,
+        })));
     }
     if let Some(patch) = vm.and_then(|vm| plan::adopted(request, vm)) {
         *request = Arc::new(ctx.api.patch(&**request, patch).await?);
     }
-    let url = vcenter.client.console_url(vsphere_vm).await?;
+    let url = vcenter.client.acquire_console_url(vsphere_vm).await?;
     let (key, namespace) = (key.clone(), request.namespace().unwrap_or_default());
     let encrypted = compute(&namespace, LIMITS, move |budget| key.encrypt(url.expose(), budget)).await;
     let response = encrypted.map_err(|error| match error {
         NotEncrypted::BadKey(error) => {
             let message = format!("spec.publicKey can't be used: {error}");
-            Error::Own(Unanswered::Refused(Refusal { reason: "InvalidPublicKey", message }))
+            Error::Own(Unanswered::Refused(TicketDenial { reason: "InvalidPublicKey", message }))
         }
         NotEncrypted::Exceeded(exceeded) => Error::Own(Unanswered::Exceeded(exceeded)),
     })?;

@@ -32,7 +32,7 @@ pub enum Plan {
 
 /// The reason why a request doesn't get a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct TicketDenial {
     /// The event's reason.
     pub reason: &'static str,
     /// The event's message, with the remedy.
@@ -44,13 +44,13 @@ pub fn plan(
     request: &WebConsoleRequest,
     vm: Option<&VirtualMachine>,
     now: Timestamp,
-) -> Result<Plan, Refusal> {
+) -> Result<Plan, TicketDenial> {
     if let Some(Time(expiry)) = request.status.as_ref().and_then(|status| status.expiry_time.clone()) {
         let left = expiry.duration_since(now);
         return Ok(Duration::try_from(left)
             .map_or(Plan::Remove, |left| if left.is_zero() { Plan::Remove } else { Plan::Keep(left) }));
     }
-    let key = PublicKey::from_pem(&request.spec.public_key).map_err(|error| Refusal {
+    let key = PublicKey::from_pem(&request.spec.public_key).map_err(|error| TicketDenial {
         reason: "InvalidPublicKey",
         message: format!(
             "spec.publicKey can't be used: {error}. Create a new request with an RSA key in PEM format"
@@ -61,17 +61,17 @@ pub fn plan(
         let message = format!(
             "VirtualMachine {name} does not exist. Create it, or create a new request for another VirtualMachine"
         );
-        return Err(Refusal { reason: "VirtualMachineNotFound", message });
+        return Err(TicketDenial { reason: "VirtualMachineNotFound", message });
     };
     let status = vm.status.as_ref();
     let Some(vsphere_vm) = status.and_then(|status| status.unique_id.as_deref()) else {
         let message =
             format!("VirtualMachine {name} is not in vCenter yet; see its conditions for the cause");
-        return Err(Refusal { reason: "VirtualMachineNotCreated", message });
+        return Err(TicketDenial { reason: "VirtualMachineNotCreated", message });
     };
     if status.and_then(|status| status.power_state.as_deref()) != Some(api::vmop::POWERED_ON) {
         let message = format!("VirtualMachine {name} is not running. Power it on");
-        return Err(Refusal { reason: "VirtualMachineNotPoweredOn", message });
+        return Err(TicketDenial { reason: "VirtualMachineNotPoweredOn", message });
     }
     Ok(Plan::Answer { vsphere_vm: MoRef::vm(vsphere_vm), key })
 }
@@ -90,7 +90,7 @@ pub fn answered(response: String, proxy: Option<&str>, now: Timestamp) -> WebCon
 /// Returns the patch for missing metadata: the UID label and the VirtualMachine as owner. `None` if both exist.
 pub fn adopted(request: &WebConsoleRequest, vm: &VirtualMachine) -> Option<serde_json::Value> {
     let uid = request.uid()?;
-    let owner = kit::apply::controlled_by(vm);
+    let owner = kit::apply::build_controller_reference(vm);
     let labelled = request.labels().get(UUID_LABEL) == Some(&uid);
     let has_owner = request.owner_references().iter().any(|there| there.uid == owner.uid);
     if labelled && has_owner {

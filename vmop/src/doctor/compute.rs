@@ -7,11 +7,11 @@ use kube::{Api, ResourceExt};
 use vsphere::ObjectContent;
 
 use super::checks::{CLASSES, DRS, HEADROOM, HOSTS, NAMES};
-use super::site::{BINDINGS, Site, THREADS, list_all, name};
+use super::site::{BINDINGS, ConnectedSite, THREADS, list_all, name};
 use crate::vcenter::LONGEST_NAME;
 use crate::virtualmachine::size::class::parse_size;
 
-pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     let mut found = judge_hosts(&site.hosts);
     found.extend(judge_drs(&site.clusters));
     found.extend(headroom(site).await);
@@ -72,7 +72,7 @@ fn judge_drs(clusters: &[ObjectContent]) -> Vec<Diagnosis> {
 
 /// Checks that each pool has enough unreserved memory for the largest guaranteed class, and that vSphere and the hosts support
 /// the class sizes.
-async fn headroom(site: &Site<'_>) -> Vec<Diagnosis> {
+async fn headroom(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     let read = async {
         let bindings = HEADROOM.read(BINDINGS, site.bindings.as_ref())?;
         let classes = list_all::<VirtualMachineClass>(site.kube).await;
@@ -140,7 +140,7 @@ fn judge_headroom(pools: &[ObjectContent], largest: Option<(String, i64)>) -> Ve
     found
 }
 
-async fn names(site: &Site<'_>) -> Diagnosis {
+async fn names(site: &ConnectedSite<'_>) -> Diagnosis {
     let vms = Api::<VirtualMachine>::all(site.kube.clone()).list_metadata(&ListParams::default()).await;
     match NAMES.read("VirtualMachines", vms) {
         Ok(vms) => {

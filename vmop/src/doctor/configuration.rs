@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use super::checks::{CONFIGURED, CREDENTIALS};
 use crate::vcenter::GuestNetwork;
 use crate::vcenter::guest_network::NETWORK_CONFIG_MAP;
-use crate::vcenter::settings::{ConfigData, ConfigProblem, Settings};
+use crate::vcenter::settings::{ConfigData, ConfigProblem, ProviderSettings};
 
 /// Returns true if the provider configuration exists, whatever its content.
 pub async fn exists(client: &Client, namespace: &str) -> kube::Result<bool> {
@@ -19,7 +19,7 @@ pub async fn exists(client: &Client, namespace: &str) -> kube::Result<bool> {
 }
 
 /// Reads the configuration like the VM operator. Returns `None` for the settings if the configuration can't be used.
-pub async fn check(client: &Client, namespace: &str) -> (Option<Settings>, Vec<Diagnosis>) {
+pub async fn check(client: &Client, namespace: &str) -> (Option<ProviderSettings>, Vec<Diagnosis>) {
     let map =
         match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(PROVIDER_CONFIGURATION).await {
             Ok(map) => map,

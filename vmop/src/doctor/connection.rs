@@ -8,7 +8,7 @@ use kit::diagnosis::Diagnosis;
 use vsphere::{About, Client, Config, Kind, Recorder, ShownCertificate, WireKind};
 
 use super::checks::{CERTIFICATE, CLOCK, LOGIN, REACHABLE, TRUSTED, VERSION};
-use crate::vcenter::settings::{Settings, Trust};
+use crate::vcenter::settings::{CertificateTrust, ProviderSettings};
 
 /// The remaining certificate lifetime below which there is a warning.
 const SOON: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -20,7 +20,7 @@ const OLDEST: (u32, u32) = (7, 0);
 
 /// Connects like the VM operator. The client is `None` if the connection fails.
 pub async fn check(
-    settings: &Settings,
+    settings: &ProviderSettings,
     ca: Option<&str>,
     recorder: &Recorder,
 ) -> (Option<Client>, Vec<Diagnosis>) {
@@ -58,7 +58,7 @@ pub async fn check(
         Ok(client) => {
             found.push(LOGIN.ok(format!("{} at {address}", settings.username)));
             found.push(judge_version(client.about(), client.wire()));
-            found.push(match client.current_time().await {
+            found.push(match client.read_current_time().await {
                 Ok(time) => judge_clock(time.duration_since(Timestamp::now())),
                 Err(error) => CLOCK.error(error.to_string(), error.advice()),
             });
@@ -78,43 +78,46 @@ pub async fn check(
 
 /// Returns the certificate verification method. `ca` replaces a CA file that may exist only in the VM operator's container. The
 /// error contains a finding and its remedy.
-fn trust(settings: &Settings, ca: Option<&str>) -> Result<vsphere::Trust, (String, String)> {
+fn trust(settings: &ProviderSettings, ca: Option<&str>) -> Result<vsphere::ServerTrust, (String, String)> {
     Ok(match &settings.trust {
-        Trust::CaFile(path) => match ca.map_or_else(|| std::fs::read_to_string(path), |ca| Ok(ca.to_owned()))
-        {
-            Ok(pem) => vsphere::Trust::CaBundle(pem),
-            Err(error) => {
-                let found = format!("CAFilePath {path}: {error}");
-                return Err((
-                    found,
-                    "If the file is in the program's container, pass a copy of it with --vcenter-ca"
-                        .to_owned(),
-                ));
+        CertificateTrust::CaFile(path) => {
+            match ca.map_or_else(|| std::fs::read_to_string(path), |ca| Ok(ca.to_owned())) {
+                Ok(pem) => vsphere::ServerTrust::CaBundle(pem),
+                Err(error) => {
+                    let found = format!("CAFilePath {path}: {error}");
+                    return Err((
+                        found,
+                        "If the file is in the program's container, pass a copy of it with --vcenter-ca"
+                            .to_owned(),
+                    ));
+                }
             }
-        },
-        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(text.parse().map_err(|error| {
-            (
-                format!("Thumbprint {text:?}: {error}"),
-                "Write the SHA-256 of the certificate as AB:CD:…".to_owned(),
-            )
-        })?),
-        Trust::Insecure => vsphere::Trust::Insecure,
-        Trust::System => vsphere::Trust::System,
+        }
+        CertificateTrust::Thumbprint(text) => {
+            vsphere::ServerTrust::Thumbprint(text.parse().map_err(|error| {
+                (
+                    format!("Thumbprint {text:?}: {error}"),
+                    "Write the SHA-256 of the certificate as AB:CD:…".to_owned(),
+                )
+            })?)
+        }
+        CertificateTrust::Insecure => vsphere::ServerTrust::Insecure,
+        CertificateTrust::System => vsphere::ServerTrust::System,
     })
 }
 
-fn judge_trust(trust: &Trust, shown: &ShownCertificate) -> Diagnosis {
+fn judge_trust(trust: &CertificateTrust, shown: &ShownCertificate) -> Diagnosis {
     match trust {
-        Trust::Insecure => TRUSTED.warning(
+        CertificateTrust::Insecure => TRUSTED.warning(
             "InsecureSkipTLSVerify is true: any server that answers receives the password",
             format!(
                 "Remove it, and set CAFilePath or Thumbprint; the server's thumbprint is {}, compare it with vCenter's own first",
                 shown.thumbprint
             ),
         ),
-        Trust::CaFile(path) => TRUSTED.ok(format!("by the CA bundle {path}")),
-        Trust::Thumbprint(_) => TRUSTED.ok("by its thumbprint"),
-        Trust::System => TRUSTED.ok("by the operating system's trust anchors"),
+        CertificateTrust::CaFile(path) => TRUSTED.ok(format!("by the CA bundle {path}")),
+        CertificateTrust::Thumbprint(_) => TRUSTED.ok("by its thumbprint"),
+        CertificateTrust::System => TRUSTED.ok("by the operating system's trust anchors"),
     }
 }
 
@@ -169,7 +172,7 @@ fn judge_clock(ahead: SignedDuration) -> Diagnosis {
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -179,9 +182,9 @@ mod tests {
         let shown =
             ShownCertificate { thumbprint: vsphere::Thumbprint::of(b""), subject: "CN=vc".into(), not_after };
         let cases = [
-            ("2026-11-01T00:00:00Z", Outcome::Ok),
-            ("2027-01-02T00:00:00Z", Outcome::Warning),
-            ("2027-01-31T00:00:01Z", Outcome::Error),
+            ("2026-11-01T00:00:00Z", CheckOutcome::Ok),
+            ("2027-01-02T00:00:00Z", CheckOutcome::Warning),
+            ("2027-01-31T00:00:01Z", CheckOutcome::Error),
         ];
         for (now, outcome) in cases {
             let diagnosis = judge_certificate(&shown, now.parse().unwrap());
@@ -191,8 +194,12 @@ mod tests {
 
     #[test]
     fn clocks_may_differ_by_seconds() {
-        let cases =
-            [(2, Outcome::Ok), (-11, Outcome::Warning), (301, Outcome::Error), (-301, Outcome::Error)];
+        let cases = [
+            (2, CheckOutcome::Ok),
+            (-11, CheckOutcome::Warning),
+            (301, CheckOutcome::Error),
+            (-301, CheckOutcome::Error),
+        ];
         for (seconds, outcome) in cases {
             assert_eq!(judge_clock(SignedDuration::from_secs(seconds)).outcome, outcome, "{seconds}");
         }
@@ -201,7 +208,8 @@ mod tests {
     #[test]
     fn versions_before_7_0_are_refused() {
         let about = |version: &str| About { version: version.into(), ..About::default() };
-        for (version, outcome) in [("8.0.3", Outcome::Ok), ("7.0.0", Outcome::Ok), ("6.7.0", Outcome::Error)]
+        for (version, outcome) in
+            [("8.0.3", CheckOutcome::Ok), ("7.0.0", CheckOutcome::Ok), ("6.7.0", CheckOutcome::Error)]
         {
             assert_eq!(judge_version(&about(version), WireKind::Soap).outcome, outcome, "{version}");
         }
@@ -212,8 +220,8 @@ mod tests {
         let not_after = Timestamp::MAX;
         let shown =
             ShownCertificate { thumbprint: vsphere::Thumbprint::of(b"x"), subject: String::new(), not_after };
-        let diagnosis = judge_trust(&Trust::Insecure, &shown);
-        assert_eq!(diagnosis.outcome, Outcome::Warning);
+        let diagnosis = judge_trust(&CertificateTrust::Insecure, &shown);
+        assert_eq!(diagnosis.outcome, CheckOutcome::Warning);
         assert!(diagnosis.remedy.contains(&shown.thumbprint.to_string()), "{}", diagnosis.remedy);
     }
 }

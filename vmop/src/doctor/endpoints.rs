@@ -10,10 +10,10 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::checks::ENDPOINTS;
-use super::site::{Site, list_served};
+use super::site::{ConnectedSite, list_served};
 use crate::vcenter::drawn_stack_id;
 use crate::vcenter::endpoints::{EndpointRecord, read_endpoints};
-use crate::vcenter::settings::Settings;
+use crate::vcenter::settings::ProviderSettings;
 
 /// The maximum number of VMs that a finding names.
 const MAX_NAMES: usize = 5;
@@ -28,7 +28,7 @@ pub struct AddressPool {
 }
 
 /// Checks the control plane address pools in the cluster.
-pub async fn check(site: &Site<'_>, operator_namespace: &str) -> Diagnosis {
+pub async fn check(site: &ConnectedSite<'_>, operator_namespace: &str) -> Diagnosis {
     let pools = match pools(site.kube).await {
         Ok(pools) => pools,
         Err(unread) => return unread,
@@ -47,7 +47,7 @@ pub async fn check(site: &Site<'_>, operator_namespace: &str) -> Diagnosis {
 pub async fn check_new(
     pools: &[AddressPool],
     kube: &Client,
-    settings: &Settings,
+    settings: &ProviderSettings,
     vcenter: &vsphere::Client,
     operator_namespace: &str,
 ) -> Diagnosis {
@@ -84,7 +84,7 @@ where
 async fn find_foreign(
     pools: &[AddressPool],
     kube: &Client,
-    settings: &Settings,
+    settings: &ProviderSettings,
     vcenter: &vsphere::Client,
     operator_namespace: &str,
 ) -> Result<Vec<(EndpointRecord, String)>, Diagnosis> {

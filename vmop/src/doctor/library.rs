@@ -8,10 +8,10 @@ use kube::ResourceExt;
 use vsphere::automation::LibraryItem;
 
 use super::checks::{ITEMS, LIBRARY};
-use super::site::{Site, list_all};
+use super::site::{ConnectedSite, list_all};
 use crate::image::libraries::library_of;
 
-pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     let mut named = BTreeMap::new();
     if let Some(id) = &site.settings.library {
         named.insert(id.clone(), "ContentSource of the provider configuration".to_owned());
@@ -56,14 +56,14 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
 
 /// Checks a library's items. Returns `None` if the library doesn't contain OVF items, such as a library to which images are
 /// published.
-async fn items(site: &Site<'_>, library: &str, id: &str) -> Option<Vec<Diagnosis>> {
-    let ids = match site.vcenter.library_items(id).await {
+async fn items(site: &ConnectedSite<'_>, library: &str, id: &str) -> Option<Vec<Diagnosis>> {
+    let ids = match site.vcenter.list_library_items(id).await {
         Ok(ids) => ids,
         Err(error) => return Some(vec![ITEMS.error(format!("library {library}: {error}"), error.advice())]),
     };
     let mut items = Vec::with_capacity(ids.len());
     for id in &ids {
-        match site.vcenter.library_item(id).await {
+        match site.vcenter.read_library_item(id).await {
             Ok(item) => items.push(item),
             Err(error) => {
                 return Some(vec![ITEMS.error(format!("library {library}: {error}"), error.advice())]);
@@ -109,7 +109,7 @@ fn judge_items(library: &str, items: &[LibraryItem], known: &[String]) -> Option
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -121,9 +121,9 @@ mod tests {
         };
         let known = ["photon".to_owned()];
         let cases = [
-            (vec![item("ovf", true)], &known[..], Outcome::Ok, "1 item"),
-            (vec![item("ovf", false)], &known[..], Outcome::Warning, "photon are not downloaded"),
-            (vec![item("ovf", true)], &[], Outcome::Warning, "no item of library"),
+            (vec![item("ovf", true)], &known[..], CheckOutcome::Ok, "1 item"),
+            (vec![item("ovf", false)], &known[..], CheckOutcome::Warning, "photon are not downloaded"),
+            (vec![item("ovf", true)], &[], CheckOutcome::Warning, "no item of library"),
         ];
         for (items, known, outcome, text) in cases {
             let found = judge_items("lib", &items, known).unwrap();

@@ -20,14 +20,14 @@ mod tests;
 
 use std::time::Duration;
 
-use kit::diagnosis::{Check, Diagnosis, Outcome};
+use kit::diagnosis::{Check, CheckOutcome, Diagnosis};
 use kube::Client;
 use vsphere::{Client as VCenter, Inventory, MoRef, Recorder, Secret, inventory};
 
 pub use checks::ALL as CHECKS;
 
-use crate::vcenter::settings::Settings;
-use site::Site;
+use crate::vcenter::settings::ProviderSettings;
+use site::ConnectedSite;
 
 /// The timeout for reading the inventory for a recording.
 const LONGEST_READING: Duration = Duration::from_mins(5);
@@ -72,7 +72,7 @@ pub async fn connect(
 pub(crate) async fn connect_to_site(
     client: &Client,
     options: &Options,
-) -> Result<Option<(Settings, vsphere::Client, Vec<MoRef>)>, String> {
+) -> Result<Option<(ProviderSettings, vsphere::Client, Vec<MoRef>)>, String> {
     let (settings, found) = configuration::check(client, &options.namespace).await;
     let Some(settings) = settings else {
         let exists = configuration::exists(client, &options.namespace).await;
@@ -80,7 +80,7 @@ pub(crate) async fn connect_to_site(
     };
     let (vcenter, mut found) = connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
     if let Some(vcenter) = vcenter {
-        let (site, read) = Site::read(client, &settings, &vcenter).await;
+        let (site, read) = ConnectedSite::read(client, &settings, &vcenter).await;
         if let Some(folders) = site.map(|site| site.folders.into_keys().collect()) {
             return Ok(Some((settings, vcenter, folders)));
         }
@@ -92,7 +92,8 @@ pub(crate) async fn connect_to_site(
 
 /// Joins the findings that keep the checks from continuing.
 fn describe_failures(found: &[Diagnosis]) -> String {
-    let failures = found.iter().filter(|one| matches!(one.outcome, Outcome::Error | Outcome::Skipped));
+    let failures =
+        found.iter().filter(|one| matches!(one.outcome, CheckOutcome::Error | CheckOutcome::Skipped));
     let failures: Vec<_> = failures.map(|one| format!("{} {}", one.check.code, one.found)).collect();
     failures.join("; ")
 }
@@ -106,7 +107,7 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
             connection::check(&settings, options.ca.as_deref(), &options.recorder).await;
         found.extend(connected);
         if let Some(vcenter) = vcenter {
-            let (site, read) = Site::read(client, &settings, &vcenter).await;
+            let (site, read) = ConnectedSite::read(client, &settings, &vcenter).await;
             found.extend(read);
             if let Some(site) = site {
                 found.extend(Box::pin(diagnose_site(&site, &options.namespace)).await);
@@ -119,7 +120,7 @@ pub async fn diagnose(client: &Client, options: &Options, wanted: impl Fn(Check)
     }
     let looked_at = |check: &Check| found.iter().any(|diagnosis| diagnosis.check == *check);
     let open: Vec<_> = CHECKS.iter().filter(|check| !looked_at(check)).collect();
-    let earlier = if found.iter().any(|diagnosis| diagnosis.outcome == Outcome::Error) {
+    let earlier = if found.iter().any(|diagnosis| diagnosis.outcome == CheckOutcome::Error) {
         "an earlier check failed"
     } else {
         "an earlier check was skipped"
@@ -138,7 +139,7 @@ async fn read_inventory(vcenter: &VCenter, folders: Vec<MoRef>) {
 }
 
 /// Runs the checks that need only a connected vCenter, concurrently.
-async fn diagnose_site(site: &Site<'_>, operator_namespace: &str) -> Vec<Diagnosis> {
+async fn diagnose_site(site: &ConnectedSite<'_>, operator_namespace: &str) -> Vec<Diagnosis> {
     let (privileges, compute, library, storage, network, namespaces, endpoints) = tokio::join!(
         privileges::check(site),
         compute::check(site),

@@ -11,12 +11,12 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use super::checks::{CLASSES, QUOTA};
-use super::site::{BINDINGS, Site};
+use super::site::{BINDINGS, ConnectedSite};
 
 /// The time in which a controller should compute the usage of a new quota.
 const COMPUTED_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
-pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     let all = ListParams::default();
     let (classes, quotas) =
         (Api::<VirtualMachineClass>::all(site.kube.clone()), Api::<ResourceQuota>::all(site.kube.clone()));
@@ -122,7 +122,7 @@ fn amount(quantity: &Quantity) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
     use serde_json::json;
 
     use super::*;
@@ -138,12 +138,12 @@ mod tests {
             serde_json::from_value(binding).unwrap()
         };
         let classes = BTreeSet::from(["small".to_owned()]);
-        let outcomes = |bindings: &[VirtualMachineClassBinding]| -> Vec<Outcome> {
+        let outcomes = |bindings: &[VirtualMachineClassBinding]| -> Vec<CheckOutcome> {
             judge_classes(&namespaces, bindings, &classes).iter().map(|found| found.outcome).collect()
         };
-        assert_eq!(outcomes(&[binding("small")]), [Outcome::Ok]);
-        assert_eq!(outcomes(&[]), [Outcome::Warning]);
-        assert_eq!(outcomes(&[binding("small"), binding("gone")]), [Outcome::Error]);
+        assert_eq!(outcomes(&[binding("small")]), [CheckOutcome::Ok]);
+        assert_eq!(outcomes(&[]), [CheckOutcome::Warning]);
+        assert_eq!(outcomes(&[binding("small"), binding("gone")]), [CheckOutcome::Error]);
     }
 
     #[test]
@@ -155,9 +155,12 @@ mod tests {
             serde_json::from_value(json!({ "metadata": { "name": "q", "namespace": "a" }, "status": status }))
                 .unwrap()
         };
-        assert_eq!(judge_quotas(&namespaces, &[quota("1Gi")], Timestamp::UNIX_EPOCH)[0].outcome, Outcome::Ok);
+        assert_eq!(
+            judge_quotas(&namespaces, &[quota("1Gi")], Timestamp::UNIX_EPOCH)[0].outcome,
+            CheckOutcome::Ok
+        );
         let full = judge_quotas(&namespaces, &[quota("1024Gi")], Timestamp::UNIX_EPOCH);
-        assert_eq!(full[0].outcome, Outcome::Warning);
+        assert_eq!(full[0].outcome, CheckOutcome::Warning);
         assert!(full[0].found.contains("a/q") && full[0].found.contains("requests.storage"), "{full:?}");
     }
 
@@ -174,10 +177,10 @@ mod tests {
             judge_quotas(&namespaces, &[serde_json::from_value(quota).unwrap()], now).remove(0)
         };
         let ignored = judged(json!({}), 61);
-        assert_eq!(ignored.outcome, Outcome::Warning);
+        assert_eq!(ignored.outcome, CheckOutcome::Warning);
         assert!(ignored.found.contains("a/q does not limit count/virtualmachines"), "{ignored:?}");
-        assert_eq!(judged(json!({}), 59).outcome, Outcome::Ok, "it is new");
+        assert_eq!(judged(json!({}), 59).outcome, CheckOutcome::Ok, "it is new");
         let counted = json!({ "used": { "count/virtualmachines.vmoperator.vmware.com": "0" } });
-        assert_eq!(judged(counted, 61).outcome, Outcome::Ok);
+        assert_eq!(judged(counted, 61).outcome, CheckOutcome::Ok);
     }
 }

@@ -4,10 +4,10 @@ use kit::diagnosis::Diagnosis;
 use vsphere::{MoRef, Network, ObjectContent};
 
 use super::checks::{NETWORK, NETWORK_HOSTS};
-use super::site::{Site, name};
+use super::site::{ConnectedSite, name};
 use crate::vcenter::settings::NetworkProvider;
 
-pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     let provided = site.settings.network_provider.is_some_and(NetworkProvider::has_objects);
     let Some(configured) = &site.settings.network else {
         if provided {

@@ -10,9 +10,9 @@ use vsphere::MoRef;
 
 use super::checks::{LIBRARY, PLACEMENT};
 use super::endpoints::AddressPool;
-use super::site::{Site, judge_missing};
+use super::site::{ConnectedSite, judge_missing};
 use super::{Options, configuration, connection, endpoints, network, privileges, storage};
-use crate::vcenter::settings::{ConfigData, Settings};
+use crate::vcenter::settings::{ConfigData, ProviderSettings};
 
 /// A site that is about to be configured. This type doesn't implement `Debug`, because it contains a password.
 pub struct NewSite {
@@ -49,7 +49,7 @@ pub async fn check(kube: &Client, options: &Options, site: &NewSite) -> Vec<Diag
 async fn check_objects(
     kube: &Client,
     options: &Options,
-    settings: &Settings,
+    settings: &ProviderSettings,
     vcenter: &vsphere::Client,
     site: &NewSite,
 ) -> Vec<Diagnosis> {
@@ -78,9 +78,9 @@ async fn check_objects(
     }
     let of_kind = |kind: &'static str| places.iter().filter(move |(object, _)| object.kind() == kind);
     let pools: Vec<MoRef> = of_kind("ResourcePool").map(|(object, _)| object.clone()).collect();
-    match Site::surroundings(vcenter, &pools).await {
+    match ConnectedSite::surroundings(vcenter, &pools).await {
         Ok((pools, clusters, hosts)) => {
-            let site = Site {
+            let site = ConnectedSite {
                 kube,
                 settings,
                 vcenter,

@@ -6,12 +6,12 @@ use kit::diagnosis::Diagnosis;
 use vsphere::{MoRef, ObjectContent, PRIVILEGES, Privilege, PrivilegeScope, PrivilegeUse};
 
 use super::checks::{OPTIONAL_PRIVILEGES, PRIVILEGES as REQUIRED};
-use super::site::Site;
+use super::site::ConnectedSite;
 
 type Held = HashMap<MoRef, BTreeSet<String>>;
 
 /// Checks the user's privileges on all objects with one call.
-pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     match read(site).await {
         Ok((objects, held)) => judge(&objects, &held, &site.settings.username),
         Err(error) => {
@@ -22,7 +22,7 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
 }
 
 /// Reads the objects by scope, and the user's privileges on each.
-async fn read(site: &Site<'_>) -> vsphere::Result<(BTreeMap<PrivilegeScope, Vec<MoRef>>, Held)> {
+async fn read(site: &ConnectedSite<'_>) -> vsphere::Result<(BTreeMap<PrivilegeScope, Vec<MoRef>>, Held)> {
     let objects = objects(site).await?;
     let all: Vec<MoRef> = objects.values().flatten().cloned().collect();
     let held = site.vcenter.own_privileges(&all).await?;
@@ -30,8 +30,8 @@ async fn read(site: &Site<'_>) -> vsphere::Result<(BTreeMap<PrivilegeScope, Vec<
 }
 
 /// Returns the objects on which privileges are needed, by scope.
-async fn objects(site: &Site<'_>) -> vsphere::Result<BTreeMap<PrivilegeScope, Vec<MoRef>>> {
-    let datastores = site.vcenter.datastores(&site.datacenter).await?;
+async fn objects(site: &ConnectedSite<'_>) -> vsphere::Result<BTreeMap<PrivilegeScope, Vec<MoRef>>> {
+    let datastores = site.vcenter.list_datastores(&site.datacenter).await?;
     let configured = site.settings.datastore.as_deref();
     let datastores = datastores.into_iter().filter(|datastore| {
         configured.is_none_or(|name| datastore.name == name || datastore.moref.id() == name)
@@ -97,7 +97,7 @@ fn judge(objects: &BTreeMap<PrivilegeScope, Vec<MoRef>>, held: &Held, user: &str
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -111,10 +111,12 @@ mod tests {
                 (MoRef::new("Object", scope.name()), has.map(|has| has.id.to_owned()).collect())
             });
             let found = judge(&objects, &Held::from(held), "user");
-            let bad: Vec<_> = found.iter().filter(|diagnosis| diagnosis.outcome != Outcome::Ok).collect();
+            let bad: Vec<_> =
+                found.iter().filter(|diagnosis| diagnosis.outcome != CheckOutcome::Ok).collect();
             let [bad] = bad.as_slice() else { panic!("{}: {found:?}", taken.id) };
             assert!(bad.found.contains(taken.id) && bad.remedy.contains(taken.scope.name()), "{bad:?}");
-            let wanted = if taken.used == PrivilegeUse::Always { Outcome::Error } else { Outcome::Warning };
+            let wanted =
+                if taken.used == PrivilegeUse::Always { CheckOutcome::Error } else { CheckOutcome::Warning };
             assert_eq!(bad.outcome, wanted);
         }
     }

@@ -16,7 +16,7 @@ use vsphere::{Kind, MoRef, ObjectContent};
 
 use super::checks::PLACEMENT;
 use crate::vcenter::Placement;
-use crate::vcenter::settings::Settings;
+use crate::vcenter::settings::ProviderSettings;
 use crate::virtualmachine::placement::zones::{namespace_placement, parse_zones};
 
 /// The beginning of a placement's description if a namespace uses the placement. The namespace's name follows.
@@ -29,11 +29,11 @@ pub const THREADS: &str = "summary.hardware.numCpuThreads";
 pub const BINDINGS: &str = "VirtualMachineClassBindings";
 
 /// A connected vCenter and its VMs' placements.
-pub struct Site<'a> {
+pub struct ConnectedSite<'a> {
     /// The API server client.
     pub kube: &'a Client,
     /// The provider configuration.
-    pub settings: &'a Settings,
+    pub settings: &'a ProviderSettings,
     /// The vCenter client.
     pub vcenter: &'a vsphere::Client,
     pub datacenter: MoRef,
@@ -51,12 +51,12 @@ pub struct Site<'a> {
     pub hosts: Vec<ObjectContent>,
 }
 
-impl<'a> Site<'a> {
+impl<'a> ConnectedSite<'a> {
     /// Reads the objects, and reports the ones that can't be read. The site is `None` if its placements or clusters can't be
     /// read, or if the datacenter doesn't exist.
     pub async fn read(
         kube: &'a Client,
-        settings: &'a Settings,
+        settings: &'a ProviderSettings,
         vcenter: &'a vsphere::Client,
     ) -> (Option<Self>, Vec<Diagnosis>) {
         let datacenter = MoRef::datacenter(settings.datacenter.as_str());
@@ -171,7 +171,7 @@ pub(super) fn judge_missing(object: &MoRef, user: &str, error: &vsphere::Error) 
 
 /// Returns the placements for VMs. The string describes who uses the placement: a namespace (through annotations or zones) or
 /// the provider configuration.
-async fn users(kube: &Client, settings: &Settings) -> Result<Vec<(String, Placement)>, Diagnosis> {
+async fn users(kube: &Client, settings: &ProviderSettings) -> Result<Vec<(String, Placement)>, Diagnosis> {
     let namespaces: Vec<Namespace> = PLACEMENT.read("Namespaces", list_all(kube).await)?;
     let zones: Vec<Zone> = PLACEMENT.read("Zones", list_served(kube).await)?;
     let wide: Vec<AvailabilityZone> = PLACEMENT.read("AvailabilityZones", list_served(kube).await)?;

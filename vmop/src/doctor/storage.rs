@@ -8,16 +8,16 @@ use kube::ResourceExt;
 use vsphere::{Datastore, MoRef, StoragePolicy};
 
 use super::checks::{DATASTORES, POLICIES};
-use super::site::{Site, list_all};
+use super::site::{ConnectedSite, list_all};
 use crate::vcenter::storage::PolicyName;
-use crate::virtualmachine::storage::class::policy_of;
+use crate::virtualmachine::storage::class::find_policy;
 
 /// The vSphere CSI provisioner. StorageClasses with this provisioner refer to storage policies.
 const CSI: &str = "csi.vsphere.vmware.com";
 /// The free space on a datastore, in bytes, below which there is a warning.
 const LITTLE: u64 = 20 << 30;
 
-pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
+pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     match POLICIES.read("StorageClasses", list_all::<StorageClass>(site.kube).await) {
         Ok(classes) => check_classes(site, &classes).await,
         Err(unread) => [check_classes(site, &[]).await, vec![unread]].concat(),
@@ -25,8 +25,8 @@ pub async fn check(site: &Site<'_>) -> Vec<Diagnosis> {
 }
 
 /// Checks the datastores, and the storage policies of these classes.
-pub async fn check_classes(site: &Site<'_>, classes: &[StorageClass]) -> Vec<Diagnosis> {
-    let datastores = match site.vcenter.datastores(&site.datacenter).await {
+pub async fn check_classes(site: &ConnectedSite<'_>, classes: &[StorageClass]) -> Vec<Diagnosis> {
+    let datastores = match site.vcenter.list_datastores(&site.datacenter).await {
         Ok(datastores) => datastores,
         Err(error) => return vec![DATASTORES.error(error.to_string(), error.advice())],
     };
@@ -65,16 +65,20 @@ fn judge_datastores(datastores: &[Datastore], configured: Option<&str>) -> Vec<D
     found
 }
 
-async fn policies(site: &Site<'_>, classes: &[StorageClass], datastores: &[Datastore]) -> Vec<Diagnosis> {
+async fn policies(
+    site: &ConnectedSite<'_>,
+    classes: &[StorageClass],
+    datastores: &[Datastore],
+) -> Vec<Diagnosis> {
     let named: Vec<_> = classes
         .iter()
         .filter(|class| class.provisioner == CSI)
-        .filter_map(|class| Some((class.name_any(), policy_of(class)?)))
+        .filter_map(|class| Some((class.name_any(), find_policy(class)?)))
         .collect();
     if named.is_empty() {
         return vec![POLICIES.ok("no storage class names a policy")];
     }
-    let policies = match site.vcenter.storage_policies().await {
+    let policies = match site.vcenter.list_storage_policies().await {
         Ok(policies) => policies,
         Err(error) => return vec![POLICIES.error(error.to_string(), error.advice())],
     };
@@ -84,7 +88,7 @@ async fn policies(site: &Site<'_>, classes: &[StorageClass], datastores: &[Datas
             found.push(unknown_policy(class, *name, &policies));
             continue;
         };
-        match site.vcenter.compatible_datastores(&policy.id).await {
+        match site.vcenter.list_compatible_datastores(&policy.id).await {
             Ok(fitting) => found.extend(judge_policy(class, policy, &fitting, datastores)),
             Err(error) => found.push(POLICIES.error(error.to_string(), error.advice())),
         }
@@ -121,7 +125,7 @@ fn judge_policy(
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -138,11 +142,11 @@ mod tests {
     #[test]
     fn datastores_are_judged_by_state_and_space() {
         let cases = [
-            (datastore(1 << 40, true, true), Some("ds1"), Outcome::Ok),
-            (datastore(1 << 40, true, true), Some("other"), Outcome::Error),
-            (datastore(1 << 40, false, true), None, Outcome::Error),
-            (datastore(1 << 40, true, false), None, Outcome::Warning),
-            (datastore(1 << 30, true, true), None, Outcome::Warning),
+            (datastore(1 << 40, true, true), Some("ds1"), CheckOutcome::Ok),
+            (datastore(1 << 40, true, true), Some("other"), CheckOutcome::Error),
+            (datastore(1 << 40, false, true), None, CheckOutcome::Error),
+            (datastore(1 << 40, true, false), None, CheckOutcome::Warning),
+            (datastore(1 << 30, true, true), None, CheckOutcome::Warning),
         ];
         for (datastore, configured, outcome) in cases {
             let found = judge_datastores(&[datastore], configured);

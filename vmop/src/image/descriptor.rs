@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::vmop::OvfProperty;
 use bounds::printable;
-use kit::bounded::{Budget, Exceeded, Limits, compute};
+use kit::bounded::{Budget, ComputationLimits, Exceeded, compute};
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
@@ -59,7 +59,7 @@ impl From<Exceeded> for NotOvf {
 }
 
 /// The limits for parsing one descriptor.
-const LIMITS: Limits = Limits { bytes: 96 << 20, time: Duration::from_secs(10) };
+const LIMITS: ComputationLimits = ComputationLimits { bytes: 96 << 20, time: Duration::from_secs(10) };
 /// The number of bytes that each element counts against the budget, in addition to its text.
 const ELEMENT: usize = 64;
 /// The maximum nesting depth. OVF needs six.

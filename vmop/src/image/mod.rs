@@ -241,7 +241,7 @@ impl Images {
     /// Returns the library's item ids. If the library can't be listed, its images are kept. If the library is missing, the
     /// images report that in their status.
     async fn list_items(&self, vcenter: &VCenter, library: &ImageLibrary, sync: &mut Sync) -> Vec<String> {
-        let error = match vcenter.client.library_items(&library.id).await {
+        let error = match vcenter.client.list_library_items(&library.id).await {
             Ok(ids) => {
                 sync.items.extend(ids.iter().cloned());
                 return ids;
@@ -304,7 +304,7 @@ impl Images {
         id: &str,
         sync: &mut Sync,
     ) -> Result<(), Error> {
-        let item = match vcenter.client.library_item(id).await {
+        let item = match vcenter.client.read_library_item(id).await {
             Ok(item) => item,
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -346,10 +346,10 @@ impl Images {
         item: &LibraryItem,
         live: Option<Arc<VirtualMachineImage>>,
     ) -> Result<(), Error> {
-        let read = match vcenter.client.ovf_descriptor(&item.id).await {
+        let read = match vcenter.client.download_ovf_descriptor(&item.id).await {
             Ok(xml) => descriptor::read_bounded(&library.id, xml).await,
             // An item that doesn't have files yet isn't an image.
-            Err(_) if vcenter.client.library_item_files(&item.id).await?.is_empty() => return Ok(()),
+            Err(_) if vcenter.client.list_library_item_files(&item.id).await?.is_empty() => return Ok(()),
             Err(error) if matches!(error.kind(), Kind::TooLarge { .. } | Kind::Unexpected { .. }) => {
                 Err(NotOvf::new(error.to_string()))
             }

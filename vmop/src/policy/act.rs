@@ -7,7 +7,7 @@ use api::vmop::VirtualMachineSetResourcePolicy;
 use kube::ResourceExt;
 use vsphere::MoRef;
 
-use crate::policy::children::{Form, WantedChild, realize_children};
+use crate::policy::children::{ChildSettings, WantedChild, realize_children};
 use crate::policy::context::{Context, Error};
 use crate::policy::ledger::{ChildKind, Ledger};
 use crate::policy::ledger_store::Annotation;
@@ -47,7 +47,7 @@ pub async fn realize(
     wanted.retain(|child| seen.insert(child.parent.clone()));
     let made = realize_children(&wanted, &mut ledger, &mut book, vcenter).await?;
     for (child, moref) in wanted.iter().zip(&made) {
-        if let Form::Pool(cpu, memory) = child.form {
+        if let ChildSettings::Pool(cpu, memory) = child.form {
             keep_allocations(moref, cpu, memory, vcenter).await?;
         }
     }
@@ -80,7 +80,7 @@ pub async fn realize(
 
 fn wanted_folder(policy: &VirtualMachineSetResourcePolicy, parent: &Placement) -> Option<WantedChild> {
     let name = folder_name(policy)?;
-    Some(wanted_child(policy, &parent.folder, name, Form::Folder))
+    Some(wanted_child(policy, &parent.folder, name, ChildSettings::Folder))
 }
 
 async fn wanted_pool(
@@ -90,14 +90,14 @@ async fn wanted_pool(
 ) -> Result<Option<WantedChild>, Error> {
     let Some(name) = pool_name(policy) else { return Ok(None) };
     let (cpu, memory) = allocations(policy, parent, vcenter).await?;
-    Ok(Some(wanted_child(policy, &parent.pool, name, Form::Pool(cpu, memory))))
+    Ok(Some(wanted_child(policy, &parent.pool, name, ChildSettings::Pool(cpu, memory))))
 }
 
 fn wanted_child(
     policy: &VirtualMachineSetResourcePolicy,
     parent: &MoRef,
     name: &str,
-    form: Form,
+    form: ChildSettings,
 ) -> WantedChild {
     let suffix = api::names::hash([policy.namespace().unwrap_or_default(), policy.name_any()]);
     let alternative = api::names::joined(name, &format!("-{suffix}"), LONGEST_NAME);

@@ -23,12 +23,12 @@ pub struct WantedChild {
     pub name: String,
     /// The name to use if `name` is taken.
     pub alternative: String,
-    pub form: Form,
+    pub form: ChildSettings,
 }
 
 /// The kind of a child, with the settings that it is created with.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Form {
+pub enum ChildSettings {
     Folder,
     /// A pool with these reservations and limits for CPU and memory.
     Pool(Allocation, Allocation),
@@ -48,8 +48,8 @@ impl WantedChild {
     /// Returns the kind of child.
     pub fn kind(&self) -> ChildKind {
         match self.form {
-            Form::Folder => ChildKind::Folder,
-            Form::Pool(..) => ChildKind::ResourcePool,
+            ChildSettings::Folder => ChildKind::Folder,
+            ChildSettings::Pool(..) => ChildKind::ResourcePool,
         }
     }
 
@@ -167,8 +167,8 @@ async fn look(
 
 async fn create(child: &WantedChild, name: &str, vcenter: &VCenter) -> vsphere::Result<MoRef> {
     match child.form {
-        Form::Folder => vcenter.client.create_folder(&child.parent, name).await,
-        Form::Pool(cpu, memory) => {
+        ChildSettings::Folder => vcenter.client.create_folder(&child.parent, name).await,
+        ChildSettings::Pool(cpu, memory) => {
             vcenter.client.create_resource_pool(&child.parent, name, cpu, memory).await
         }
     }

@@ -14,7 +14,7 @@ use vsphere::{Allocation, MoRef};
 
 use crate::caches::{Caches, ReplicaCaches};
 use crate::enqueue::Enqueue;
-use crate::policy::children::{Form, WantedChild, realize_children};
+use crate::policy::children::{ChildSettings, WantedChild, realize_children};
 use crate::policy::context::Context;
 use crate::policy::delete::delete;
 use crate::policy::ledger::{ANNOTATION, ChildKind};
@@ -35,7 +35,7 @@ fn children(sim: &Sim, suffix: &str) -> [WantedChild; 2] {
         form,
     };
     let limits = Allocation { limit: Some(24_000), ..NOTHING };
-    [child(sim.folder(), Form::Folder), child(sim.pool(), Form::Pool(limits, limits))]
+    [child(sim.folder(), ChildSettings::Folder), child(sim.pool(), ChildSettings::Pool(limits, limits))]
 }
 
 async fn realize(

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use vsphere::MoRef;
 
 use crate::policy::context::{Context, Error, occupied};
-use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::ledger::{Ledger, ModuleSlot};
 use crate::policy::ledger_store::Annotation;
 use crate::policy::modules;
 use crate::policy::occupants::may_be_of;
@@ -53,7 +53,7 @@ async fn begun_modules(
     ledger: &Ledger,
     vcenter: &VCenter,
     ctx: &Context,
-) -> Result<BTreeSet<Slot>, Error> {
+) -> Result<BTreeSet<ModuleSlot>, Error> {
     let mut clusters = BTreeSet::new();
     if ledger.known.is_some() {
         let namespace = policy.namespace().unwrap_or_default();

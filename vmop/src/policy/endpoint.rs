@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use api::names::annotation;
 use api::vmop::{ControlPlaneEndpointStatus, VirtualMachineSetResourcePolicy};
-use kit::events::named;
+use kit::events::describe_object;
 use kube::ResourceExt;
 
 use crate::vcenter::VCenter;
@@ -20,7 +20,7 @@ pub async fn look_up(
     let Some(host) = policy.annotations().get(annotation::CONTROL_PLANE_ENDPOINT) else { return Ok(None) };
     let records = vcenter.endpoints.get(&vcenter.client).await?;
     for record in records.iter().filter(|record| record.has_host(host)) {
-        tracing::warn!(host, vm = %record, policy = named(policy), "a VM in vCenter has the control plane endpoint that a new cluster would get");
+        tracing::warn!(host, vm = %record, policy = describe_object(policy), "a VM in vCenter has the control plane endpoint that a new cluster would get");
     }
     let namespace = policy.namespace().unwrap_or_default();
     Ok(Some(judge(host, &namespace, &vcenter.settings.stack, &records)))

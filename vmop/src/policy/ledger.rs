@@ -20,7 +20,7 @@ pub const ANNOTATION: &str = api::names::annotation::RESOURCE_POLICY_LEDGER;
 
 /// A cluster module group in one vSphere cluster. Each slot needs one module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot {
+pub struct ModuleSlot {
     /// The cluster's MoID.
     pub cluster: String,
     /// The group's name.
@@ -99,12 +99,12 @@ impl Ledger {
     }
 
     /// Returns the recorded module id for the slot.
-    pub fn module(&self, slot: &Slot) -> Option<&String> {
+    pub fn module(&self, slot: &ModuleSlot) -> Option<&String> {
         self.modules.get(&slot.cluster)?.get(&slot.group)
     }
 
     /// Records the module id for the slot.
-    pub fn enter(&mut self, slot: Slot, id: String) {
+    pub fn enter(&mut self, slot: ModuleSlot, id: String) {
         self.modules.entry(slot.cluster).or_default().insert(slot.group, id);
     }
 
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     /// Returns the wanted slots without a module.
-    pub fn missing(&self, wanted: &BTreeSet<Slot>) -> Vec<Slot> {
+    pub fn missing(&self, wanted: &BTreeSet<ModuleSlot>) -> Vec<ModuleSlot> {
         wanted.iter().filter(|slot| self.module(slot).is_none()).cloned().collect()
     }
 
@@ -193,8 +193,8 @@ mod tests {
         ClusterModule { id: id.into(), cluster: "domain-c8".into() }
     }
 
-    fn slot(group: &str) -> Slot {
-        Slot { cluster: "domain-c8".into(), group: group.into() }
+    fn slot(group: &str) -> ModuleSlot {
+        ModuleSlot { cluster: "domain-c8".into(), group: group.into() }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use kit::apply::Api;
 use kit::events::Events;
 use kit::expectations::stale_cache;
 use kit::index::key;
-use kit::reconcile::{Deletion, Outcome, Seen};
+use kit::reconcile::{DeletionProgress, ReconcileOutcome, Seen};
 use kit::watch::Change;
 use kit::{Controller, Next, Reconcile, Runtime};
 use kube::ResourceExt;
@@ -137,15 +137,15 @@ impl Reconcile for Context {
         &self,
         policy: &Arc<VirtualMachineSetResourcePolicy>,
         (): &(),
-    ) -> Result<Deletion<Realized>, Error> {
-        delete::delete(policy, self).await.map(|()| Deletion::Gone)
+    ) -> Result<DeletionProgress<Realized>, Error> {
+        delete::delete(policy, self).await.map(|()| DeletionProgress::Gone)
     }
 
     fn status(seen: &Seen<'_, Self>) -> Option<VirtualMachineSetResourcePolicyStatus> {
         let is_reported = match seen.outcome {
-            Outcome::Paused => false,
-            Outcome::Done(_) => true,
-            Outcome::Failed(error) => is_reported(seen, error),
+            ReconcileOutcome::Paused => false,
+            ReconcileOutcome::Done(_) => true,
+            ReconcileOutcome::Failed(error) => is_reported(seen, error),
         };
         is_reported.then(|| status::status(seen.object, seen.outcome.done(), seen.outcome.error()))
     }

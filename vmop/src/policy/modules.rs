@@ -7,16 +7,16 @@ use vsphere::MoRef;
 use vsphere::automation::ClusterModule;
 
 use crate::policy::context::Error;
-use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::ledger::{Ledger, ModuleSlot};
 use crate::policy::ledger_store::LedgerStore;
 use crate::vcenter::VCenter;
 
 /// Returns the slots that the policy needs: one for each of its groups in each cluster. Standalone hosts don't support modules.
-pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRef>) -> BTreeSet<Slot> {
+pub fn wanted(policy: &VirtualMachineSetResourcePolicy, clusters: &BTreeSet<MoRef>) -> BTreeSet<ModuleSlot> {
     let groups = policy.spec.cluster_modules.iter().map(|module| &module.group_name);
     let slots = groups.flat_map(|group| {
         let clusters = clusters.iter().filter(|cluster| cluster.kind() == CLUSTER);
-        clusters.map(|cluster| Slot { cluster: cluster.id().to_owned(), group: group.clone() })
+        clusters.map(|cluster| ModuleSlot { cluster: cluster.id().to_owned(), group: group.clone() })
     });
     slots.collect()
 }
@@ -25,7 +25,7 @@ const CLUSTER: &str = "ClusterComputeResource";
 
 /// Creates the missing modules and records them. Returns all module ids by cluster and group.
 pub async fn create_missing(
-    wanted: &BTreeSet<Slot>,
+    wanted: &BTreeSet<ModuleSlot>,
     mut ledger: Ledger,
     store: &mut impl LedgerStore,
     vcenter: &VCenter,
@@ -35,7 +35,7 @@ pub async fn create_missing(
     }
     // One policy at a time: modules that appear meanwhile must belong to this policy.
     let _turn = vcenter.making_modules.lock().await;
-    let there = vcenter.client.cluster_modules().await?;
+    let there = vcenter.client.list_cluster_modules().await?;
     ledger.keep(&there);
     let missing = ledger.missing(wanted);
     if !missing.is_empty() {
@@ -46,14 +46,14 @@ pub async fn create_missing(
 
 /// Removes the modules. `wanted` contains the slots whose modules may exist without a record.
 pub async fn remove(
-    wanted: &BTreeSet<Slot>,
+    wanted: &BTreeSet<ModuleSlot>,
     mut ledger: Ledger,
     store: &impl LedgerStore,
     vcenter: &VCenter,
 ) -> Result<(), Error> {
     let _turn = vcenter.making_modules.lock().await;
     if ledger.known.is_some() {
-        let there = vcenter.client.cluster_modules().await?;
+        let there = vcenter.client.list_cluster_modules().await?;
         let missing = ledger.missing(wanted);
         find_created(&mut ledger, &missing, &there, store, vcenter).await?;
     }
@@ -72,7 +72,7 @@ pub async fn remove(
 /// Creates the missing modules and records them.
 async fn create(
     ledger: &mut Ledger,
-    missing: Vec<Slot>,
+    missing: Vec<ModuleSlot>,
     there: &[ClusterModule],
     store: &mut impl LedgerStore,
     vcenter: &VCenter,
@@ -112,11 +112,11 @@ async fn create(
 /// Records the modules that a reconcile created before a crash. Returns the slots that are still missing.
 async fn find_created(
     ledger: &mut Ledger,
-    missing: &[Slot],
+    missing: &[ModuleSlot],
     there: &[ClusterModule],
     store: &impl LedgerStore,
     vcenter: &VCenter,
-) -> Result<Vec<Slot>, Error> {
+) -> Result<Vec<ModuleSlot>, Error> {
     let others = store.others();
     let claimed = |id: &str| others.contains(id) || vcenter.claimed.lock().contains(id);
     let mut left = Vec::new();
@@ -124,7 +124,7 @@ async fn find_created(
     for cluster in clusters {
         let mut empty = Vec::new();
         for id in ledger.appeared(cluster, there, claimed) {
-            if vcenter.client.cluster_module_members(id).await?.is_empty() {
+            if vcenter.client.list_cluster_module_members(id).await?.is_empty() {
                 empty.push(id.to_owned());
             }
         }

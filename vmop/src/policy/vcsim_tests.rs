@@ -7,7 +7,7 @@ use support::vcsim::Sim;
 use support::wait::within;
 use vsphere::{Allocation, MoRef};
 
-use crate::policy::ledger::{Ledger, Slot};
+use crate::policy::ledger::{Ledger, ModuleSlot};
 use crate::policy::ledger_store::LedgerStore;
 use crate::policy::modules::{create_missing, remove};
 use crate::policy::pool::keep_allocations;
@@ -44,13 +44,13 @@ impl LedgerStore for Notes {
     }
 }
 
-async fn slots(sim: &Sim, vcenter: &VCenter, groups: &[&str]) -> BTreeSet<Slot> {
+async fn slots(sim: &Sim, vcenter: &VCenter, groups: &[&str]) -> BTreeSet<ModuleSlot> {
     let cluster = vcenter.cluster(&sim.pool()).await.unwrap().id().to_owned();
-    groups.iter().map(|group| Slot { cluster: cluster.clone(), group: (*group).to_owned() }).collect()
+    groups.iter().map(|group| ModuleSlot { cluster: cluster.clone(), group: (*group).to_owned() }).collect()
 }
 
 async fn count(vcenter: &VCenter) -> usize {
-    vcenter.client.cluster_modules().await.unwrap().len()
+    vcenter.client.list_cluster_modules().await.unwrap().len()
 }
 
 async fn a_module_is_made_once_whatever_write_is_lost(sim: Sim) {
@@ -105,7 +105,7 @@ async fn modules_of_others_are_left_alone(sim: Sim) {
     create_missing(&wanted, store.written.clone(), &mut store, &vcenter).await.unwrap();
     assert!(store.written.module_ids().all(|id| *id != claimed));
     remove(&wanted, store.written.clone(), &store, &vcenter).await.unwrap();
-    assert_eq!(vcenter.client.cluster_modules().await.unwrap()[0].id, claimed);
+    assert_eq!(vcenter.client.list_cluster_modules().await.unwrap()[0].id, claimed);
 }
 
 async fn a_module_in_two_ledgers_is_deleted_by_neither(sim: Sim) {
@@ -138,7 +138,7 @@ async fn vms_share_the_call_that_makes_them_members(sim: Sim) {
     assert!(within("membership", all).await.iter().all(Result::is_ok));
     let calls = sim.total().await;
     assert!(calls <= 2, "{calls} calls for twelve VMs");
-    assert_eq!(vcenter.client.cluster_module_members(&module).await.unwrap().len(), 12);
+    assert_eq!(vcenter.client.list_cluster_module_members(&module).await.unwrap().len(), 12);
 
     // In another process, joining succeeds for a member and fails for an unknown VM.
     let other = crate::testing::vcsim::vcenter(&sim).await;

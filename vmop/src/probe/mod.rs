@@ -36,7 +36,7 @@ const SLOWEST: Duration = Duration::from_secs(30);
 
 /// The address, port and timing for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ProbeTarget {
     /// The address that the VM reports.
     pub address: IpAddr,
     /// The TCP port.
@@ -91,7 +91,7 @@ pub struct Prober<K> {
 }
 
 struct Probe {
-    target: Target,
+    target: ProbeTarget,
     result: Arc<Mutex<ProbeResult>>,
     _task: AbortOnDropHandle<()>,
 }
@@ -109,7 +109,7 @@ impl<K: Probed> Prober<K> {
     }
 
     /// Starts or changes the object's probe, or stops it if `target` is `None`.
-    pub fn set_target(&self, object: &K, target: Option<Target>) {
+    pub fn set_target(&self, object: &K, target: Option<ProbeTarget>) {
         let mut probes = self.probes.lock();
         let Some(target) = target else {
             probes.remove(object);
@@ -133,7 +133,7 @@ impl<K: Probed> Prober<K> {
     }
 
     /// Returns the object's latest result for `target`, or [`ProbeResult::Unknown`] if that target isn't probed.
-    pub fn result(&self, object: &K, target: Option<&Target>) -> ProbeResult {
+    pub fn result(&self, object: &K, target: Option<&ProbeTarget>) -> ProbeResult {
         let probes = self.probes.lock();
         let probe = probes.get(object).filter(|probe| Some(&probe.target) == target);
         probe.map_or(ProbeResult::Unknown, |probe| probe.result.lock().clone())
@@ -143,7 +143,7 @@ impl<K: Probed> Prober<K> {
 /// A target and its probe's resources.
 struct Watched {
     dial: SocketAddr,
-    target: Target,
+    target: ProbeTarget,
     connect: Connect,
     result: Arc<Mutex<ProbeResult>>,
     lane: Lane,
@@ -203,7 +203,7 @@ fn judged(
     old: &ProbeResult,
     result: Result<(), Failure>,
     failures: u32,
-    target: &Target,
+    target: &ProbeTarget,
 ) -> (ProbeResult, Duration) {
     let period = target.period;
     // Include the target, so that users notice a wrong address.
@@ -233,7 +233,7 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_secs(10);
     const TIMEOUT: Duration = Duration::from_secs(10);
-    const TARGET: Target = Target {
+    const TARGET: ProbeTarget = ProbeTarget {
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
         port: 6443,
         period: PERIOD,
@@ -291,7 +291,8 @@ mod tests {
     #[tokio::test]
     async fn one_namespaces_silent_targets_hold_up_nobody_else() {
         let (prober, mut changed) = Prober::with(Vec::new(), connect_or_not);
-        let at = |network: u8, host: u8| Target { address: IpAddr::from([10, network, 0, host]), ..TARGET };
+        let at =
+            |network: u8, host: u8| ProbeTarget { address: IpAddr::from([10, network, 0, host]), ..TARGET };
         for number in 0..200 {
             prober.set_target(&Object("team-b", number), Some(at(9, number)));
         }
@@ -315,13 +316,13 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let map = "10.0.0.0/8=127.0.0.0/8".parse().unwrap();
         let (prober, mut changed) = Prober::new(vec![map]);
-        let target = Target { port: listener.local_addr().unwrap().port(), ..TARGET };
+        let target = ProbeTarget { port: listener.local_addr().unwrap().port(), ..TARGET };
         prober.set_target(&"vm", Some(target));
         assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Unknown);
         assert_eq!(changed.recv().await, Some("vm"));
         prober.set_target(&"vm", Some(target));
         assert_eq!(prober.result(&"vm", Some(&target)), ProbeResult::Answers);
-        let other = Target { port: target.port.wrapping_add(1), ..target };
+        let other = ProbeTarget { port: target.port.wrapping_add(1), ..target };
         let of_other = prober.result(&"vm", Some(&other));
         assert_eq!(of_other, ProbeResult::Unknown, "nothing is known of another target");
         prober.set_target(&"vm", None);

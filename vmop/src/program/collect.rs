@@ -8,12 +8,12 @@ use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use crate::image::plan::LIBRARY_LABEL;
-use crate::program::parts::Parts;
+use crate::program::parts::ProgramParts;
 use crate::templates;
 use crate::vcenter::LibraryProblem;
 
 /// Watches for events that may make templates unused, and destroys unused templates some time after them, until dropped.
-pub async fn collect(parts: Parts) {
+pub async fn collect(parts: ProgramParts) {
     let due = Arc::clone(&parts.collect_templates);
     let notified = Arc::clone(&due);
     let images = &parts.caches.images;

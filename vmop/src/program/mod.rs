@@ -24,7 +24,7 @@ use crate::image;
 use crate::image::Images;
 use crate::orphans::Orphans;
 use crate::probe::Prober;
-use crate::program::parts::Parts;
+use crate::program::parts::ProgramParts;
 use crate::templates;
 use crate::templates::TemplateCache;
 use crate::vcenter;
@@ -33,8 +33,8 @@ use crate::{console, policy, publish, service};
 
 /// Serves the webhooks, waits for leadership, and then runs all controllers until shutdown.
 pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
-    let mut metrics = vsphere::Metrics::default();
-    runtime.metrics.register(|registry| metrics = vsphere::Metrics::registered(registry));
+    let mut metrics = vsphere::CallMetrics::default();
+    runtime.metrics.register(|registry| metrics = vsphere::CallMetrics::registered(registry));
     let shared = ReplicaCaches::start(&runtime);
     let known = Known::start(&runtime, &shared);
     let (required, decided) = (runtime.ready.require("caches of admission"), known.clone());
@@ -51,8 +51,16 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
     let (prober, probe_results) = Prober::new(flags.probe_address_map.clone());
     let provider = Provider::new();
     let (sync_requests, collect_templates) = Default::default();
-    let parts =
-        Parts { runtime, caches, provider, vms, policies, templates, sync_requests, collect_templates };
+    let parts = ProgramParts {
+        runtime,
+        caches,
+        provider,
+        vms,
+        policies,
+        templates,
+        sync_requests,
+        collect_templates,
+    };
 
     let orphans = Orphans::new(&parts.runtime, &parts.caches.vms, &parts.provider);
     let background = [
@@ -65,7 +73,7 @@ pub async fn start(runtime: Runtime, flags: Flags) -> Result<(), Fatal> {
         tokio::spawn(relay::relay(parts.clone(), orphans)),
         tokio::spawn(collect::collect(parts.clone())),
     ];
-    let Parts { runtime, caches, provider, sync_requests, .. } = &parts;
+    let ProgramParts { runtime, caches, provider, sync_requests, .. } = &parts;
     tokio::join!(
         virtual_machines::run(
             &parts,
@@ -110,10 +118,10 @@ fn is_waiting(caches: &Caches) -> templates::IsWanted {
 }
 
 /// Keeps the provider connected. Waits first for the caches that determine the VM folders.
-fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Output = ()> + use<> {
+fn keep_connected(parts: &ProgramParts, metrics: vsphere::CallMetrics) -> impl Future<Output = ()> + use<> {
     let (provider, caches) = (Arc::clone(&parts.provider), parts.caches.clone());
     let folders_of = caches.clone();
-    let program = vcenter::Program {
+    let program = vcenter::ConnectionParts {
         client: parts.runtime.client.clone(),
         namespace: parts.runtime.namespace.clone(),
         metrics,
@@ -128,7 +136,7 @@ fn keep_connected(parts: &Parts, metrics: vsphere::Metrics) -> impl Future<Outpu
     }
 }
 
-fn images(parts: &Parts, flags: &Flags) -> Images {
+fn images(parts: &ProgramParts, flags: &Flags) -> Images {
     Images {
         api: apply::Api::new(&parts.runtime, "vmop/image"),
         provider: Arc::clone(&parts.provider),

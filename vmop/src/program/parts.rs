@@ -14,7 +14,7 @@ use crate::vcenter::Provider;
 
 /// The parts that the controllers share.
 #[derive(Clone)]
-pub struct Parts {
+pub struct ProgramParts {
     pub runtime: Runtime,
     /// The watch caches.
     pub caches: Caches,

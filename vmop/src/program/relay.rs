@@ -6,15 +6,15 @@ use std::sync::Arc;
 use kit::index::reference;
 use kit::watch::{Cache, Watchable};
 use vsphere::Vm;
-use vsphere::inventory::Change;
+use vsphere::inventory::InventoryChange;
 
 use crate::enqueue::Enqueue;
 use crate::orphans::Orphans;
-use crate::program::parts::Parts;
+use crate::program::parts::ProgramParts;
 use crate::vcenter::{ConnectionState, VCenter, mark};
 
 /// Relays vCenter's events and connection state changes until dropped.
-pub async fn relay(parts: Parts, orphans: Orphans) {
+pub async fn relay(parts: ProgramParts, orphans: Orphans) {
     parts.caches.vms.complete().await;
     parts.caches.shared.policies.complete().await;
     let mut state = parts.provider.changes();
@@ -41,15 +41,15 @@ pub async fn relay(parts: Parts, orphans: Orphans) {
 }
 
 /// Enqueues the VirtualMachine of each changed VM, or all VirtualMachines when the inventory is complete (again).
-async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
+async fn relay_changes(vcenter: &VCenter, parts: &ProgramParts, orphans: &Orphans) {
     let mut changes = vcenter.inventory.subscribe();
     // If the inventory completes again, a new session read it, and events in between may be missing.
     let mut anew = vcenter.inventory.complete();
     while let Some(batch) = changes.next().await {
         for change in batch {
             match change {
-                Change::Vm { was, now, .. } => relay_vm(was, now, vcenter, parts, orphans),
-                Change::Complete => {
+                InventoryChange::Vm { was, now, .. } => relay_vm(was, now, vcenter, parts, orphans),
+                InventoryChange::Complete => {
                     if std::mem::replace(&mut anew, true) {
                         // vCenter may have been restored from a backup, so previous reads are no longer reliable.
                         vcenter.memberships.forget_all();
@@ -60,13 +60,19 @@ async fn relay_changes(vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
                     parts.collect_templates.notify_one();
                     orphans.inspect_all();
                 }
-                Change::Incomplete => tracing::warn!("reading the inventory of vCenter again"),
+                InventoryChange::Incomplete => tracing::warn!("reading the inventory of vCenter again"),
             }
         }
     }
 }
 
-fn relay_vm(was: Option<Arc<Vm>>, now: Option<Arc<Vm>>, vcenter: &VCenter, parts: &Parts, orphans: &Orphans) {
+fn relay_vm(
+    was: Option<Arc<Vm>>,
+    now: Option<Arc<Vm>>,
+    vcenter: &VCenter,
+    parts: &ProgramParts,
+    orphans: &Orphans,
+) {
     let has_base = |side: &Option<Arc<Vm>>| side.as_deref().and_then(mark::base).is_some();
     if has_base(&was) && !has_base(&now) {
         parts.collect_templates.notify_one();

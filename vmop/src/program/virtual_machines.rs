@@ -18,7 +18,7 @@ use kube::{Resource, ResourceExt};
 use crate::caches::{awaited, hard_keys, held, made_for};
 use crate::data_sources::DataSourceWatches;
 use crate::probe::Prober;
-use crate::program::parts::Parts;
+use crate::program::parts::ProgramParts;
 use crate::virtualmachine;
 use crate::virtualmachine::context::{Context, create_slots};
 use crate::virtualmachine::power::guest_requests::GuestRequests;
@@ -37,7 +37,7 @@ const MAX_NOTIFIED: usize = 8;
 ///
 /// The function is long because it is one table: each watch with the index that maps its events to VirtualMachines.
 pub fn run<Enqueued>(
-    parts: &Parts,
+    parts: &ProgramParts,
     prober: Prober<ObjectRef<VirtualMachine>>,
     report_timeout: Option<SignedDuration>,
     enqueued: Enqueued,
@@ -90,7 +90,7 @@ where
 }
 
 fn context(
-    parts: &Parts,
+    parts: &ProgramParts,
     prober: Prober<ObjectRef<VirtualMachine>>,
     report_timeout: Option<SignedDuration>,
 ) -> Context {

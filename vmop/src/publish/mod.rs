@@ -253,9 +253,9 @@ async fn find_item(
     library: &str,
     vcenter: &VCenter,
 ) -> Vcenter<Option<PublishedItem>> {
-    let ids = vcenter.client.library_items_named(library, &plan::item_name(request)).await?;
+    let ids = vcenter.client.find_library_items(library, &plan::item_name(request)).await?;
     let Some(id) = ids.into_iter().next() else { return Ok(None) };
-    match vcenter.client.library_item(&id).await {
+    match vcenter.client.read_library_item(&id).await {
         Ok(item) => {
             let (ours, complete) = (plan::made_by(request, &item.description), item.cached || item.size > 0);
             Ok(Some(PublishedItem { id, ours, complete }))

@@ -42,7 +42,7 @@ async fn a_publication_whose_answer_was_lost_is_found_again(sim: Sim) {
     // Another request doesn't adopt the item.
     let second = request("u-2");
     assert_eq!(step(&second, &facts(&second).await), PublishStep::Blocked);
-    assert_eq!(vcenter.client.library_items(sim.library()).await.unwrap().len(), 2);
+    assert_eq!(vcenter.client.list_library_items(sim.library()).await.unwrap().len(), 2);
 }
 
 on_both_wires!(a_publication_whose_answer_was_lost_is_found_again,);

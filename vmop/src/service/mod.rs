@@ -12,9 +12,9 @@ use api::vmop::{VirtualMachine, VirtualMachineService, VirtualMachineServiceStat
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kit::apply::Api;
-use kit::events::{Events, named};
+use kit::events::{Events, describe_object};
 use kit::index::Index;
-use kit::reconcile::{Outcome, Seen};
+use kit::reconcile::{ReconcileOutcome, Seen};
 use kit::watch::{self, Cache, Change};
 use kit::{Controller, Disposition, Reconcile, ReconcileError, Runtime};
 use kube::ResourceExt;
@@ -159,7 +159,7 @@ impl Reconcile for Context {
         {
             let message = format!(
                 "{} exists and does not belong to this object. Delete it, or rename this object",
-                named(&**live)
+                describe_object(&**live)
             );
             return Err(Error::Own(Invalid(message)));
         }
@@ -193,9 +193,9 @@ impl Reconcile for Context {
     fn status(seen: &Seen<'_, Self>) -> Option<VirtualMachineServiceStatus> {
         let vms = &seen.facts?.vms;
         match seen.outcome {
-            Outcome::Done(live) => Some(plan::status(Ok(live), vms)),
-            Outcome::Failed(Error::Own(Invalid(why))) => Some(plan::status(Err(why), vms)),
-            Outcome::Paused | Outcome::Failed(_) => None,
+            ReconcileOutcome::Done(live) => Some(plan::status(Ok(live), vms)),
+            ReconcileOutcome::Failed(Error::Own(Invalid(why))) => Some(plan::status(Err(why), vms)),
+            ReconcileOutcome::Paused | ReconcileOutcome::Failed(_) => None,
         }
     }
 

@@ -13,7 +13,7 @@ use api::vmop::{
 use k8s_openapi::api::core::v1::{ObjectReference, Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use kit::controller::controller_in_group;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
@@ -197,7 +197,7 @@ fn metadata(
         namespace: service.namespace(),
         labels: Some(labels).filter(|labels| !labels.is_empty()),
         annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
-        owner_references: Some(vec![controlled_by(service)]),
+        owner_references: Some(vec![build_controller_reference(service)]),
         ..ObjectMeta::default()
     }
 }

@@ -19,7 +19,7 @@ pub type IsWanted = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// A template that is ready to be cloned.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Template {
+pub struct GoldenTemplate {
     pub moref: MoRef,
     /// The name in vCenter.
     pub name: String,
@@ -40,7 +40,7 @@ pub enum TemplateState {
     Deploying,
     /// Deployment failed and will be retried.
     Failed(Problem),
-    Ready(Arc<Template>),
+    Ready(Arc<GoldenTemplate>),
 }
 
 impl TemplateState {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use vsphere::{Devices, Disk, Error, Kind, MoRef, Vm};
+use vsphere::{Devices, Error, Kind, MoRef, VirtualDisk, Vm};
 
 use super::cache::TemplateCache;
 use crate::vcenter::{VCenter, mark};
@@ -70,7 +70,7 @@ pub fn unused(vcenter: &VCenter, needed: impl Fn(&str, &str) -> bool) -> Vec<Str
 
 /// Returns all VMs in the datacenter with their disks. Fails if a VM's disks can't be read, because they may depend on
 /// a template.
-async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<Disk>)>, Error> {
+async fn vms(vcenter: &VCenter) -> Result<Vec<(MoRef, Vec<VirtualDisk>)>, Error> {
     const DEVICES: &str = "config.hardware.device";
     let mut all = listed_vms(vcenter).await?;
     all.extend(vcenter.inventory.all().iter().map(|vm| vm.moref.clone()));
@@ -117,6 +117,6 @@ async fn busy(vcenter: &VCenter, template: &MoRef) -> Result<bool, Error> {
     Ok(tasks.iter().any(|task| matches!(task.get("info.state").as_str(), Some("running" | "queued"))))
 }
 
-fn files(disk: &Disk) -> impl Iterator<Item = &str> {
+fn files(disk: &VirtualDisk) -> impl Iterator<Item = &str> {
     disk.file.iter().chain(&disk.parents).map(String::as_str)
 }

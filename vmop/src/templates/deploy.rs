@@ -18,7 +18,7 @@ use vsphere::automation::Deploy;
 use vsphere::inventory::Presence;
 use vsphere::{ConfigSpec, Devices, Kind, MoRef, ObjectContent, VAppProperty, Value, Vm};
 
-use super::cache::{Template, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
+use super::cache::{GoldenTemplate, TemplateCache, TemplateRequest, TemplateRequests, TemplateState};
 use super::key::TemplateKey;
 use crate::extra_config::DEFER_CLOUD_INIT;
 use crate::image::SyncRequests;
@@ -82,7 +82,7 @@ async fn deploy_until_ready(cache: &TemplateCache, request: &TemplateRequest, li
 async fn find_or_deploy(
     request: &TemplateRequest,
     library_syncs: &SyncRequests,
-) -> Result<Template, Problem> {
+) -> Result<GoldenTemplate, Problem> {
     let TemplateRequest { vcenter, key, .. } = request;
     let fail = |error: vsphere::Error| vcenter.problem(&error);
     vcenter.watch_folder(&key.placement.folder).await.map_err(fail)?;
@@ -119,7 +119,7 @@ async fn find_or_deploy(
 /// Checks that the library item has the content that its VirtualMachineImage shows.
 async fn check_item(vcenter: &VCenter, key: &TemplateKey) -> Result<(), Problem> {
     let again = "The libraries are being read again";
-    match vcenter.client.library_item(&key.item).await {
+    match vcenter.client.read_library_item(&key.item).await {
         Ok(item) if item.content_version == key.content => Ok(()),
         Ok(_) => Err(Problem::new(format!(
             "The content of image {} has changed in its content library. {again}",
@@ -182,7 +182,7 @@ async fn enter_for_any(lane: &Lane, mut requesters: watch::Receiver<BTreeSet<Str
 
 /// Downloads the item's files. A subscribed library may not have downloaded them yet.
 async fn fetch_files(vcenter: &VCenter, key: &TemplateKey) -> Result<(), vsphere::Error> {
-    let cached = async || vcenter.client.library_item(&key.item).await.map(|item| item.cached);
+    let cached = async || vcenter.client.read_library_item(&key.item).await.map(|item| item.cached);
     if cached().await? {
         return Ok(());
     }
@@ -209,7 +209,11 @@ async fn put_mark(vcenter: &VCenter, key: &TemplateKey, vm: &Vm) -> Result<(), v
 }
 
 /// Takes the snapshot and converts the VM to a template, unless that is already done.
-async fn finish_template(vcenter: &VCenter, moref: &MoRef, name: String) -> Result<Template, vsphere::Error> {
+async fn finish_template(
+    vcenter: &VCenter,
+    moref: &MoRef,
+    name: String,
+) -> Result<GoldenTemplate, vsphere::Error> {
     const PATHS: [&str; 6] = [
         SNAPSHOTS,
         "config.hardware.device",
@@ -238,7 +242,7 @@ async fn finish_template(vcenter: &VCenter, moref: &MoRef, name: String) -> Resu
     let defers = vm.get("config.extraConfig").items().iter().any(|option| {
         option.get("key").as_str() == Some(DEFER_CLOUD_INIT) && option.get("value").as_str() == Some("ready")
     });
-    Ok(Template { moref: moref.clone(), name, snapshot, devices, properties, defers })
+    Ok(GoldenTemplate { moref: moref.clone(), name, snapshot, devices, properties, defers })
 }
 
 const SNAPSHOTS: &str = "rootSnapshot";

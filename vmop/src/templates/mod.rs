@@ -11,7 +11,7 @@ mod key;
 
 #[cfg(test)]
 pub use cache::TemplateRequests;
-pub use cache::{IsWanted, OnChange, Template, TemplateCache, TemplateState};
+pub use cache::{GoldenTemplate, IsWanted, OnChange, TemplateCache, TemplateState};
 pub use collect::{COLLECT_DELAY, collect, unused};
 pub use deploy::deploy_requested;
 pub use key::TemplateKey;

@@ -8,11 +8,11 @@ use api::vmop::VirtualMachine;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::json;
-use vsphere::inventory::{Configuration, Guest, PowerState};
-use vsphere::{Allocation, Backing, Controller, Devices, Disk, MoRef, NicKind, VirtualNic, Vm};
+use vsphere::inventory::{Configuration, GuestState, PowerState};
+use vsphere::{Allocation, Backing, Devices, DiskController, MoRef, NicKind, VirtualDisk, VirtualNic, Vm};
 
 use crate::device_check::DeviceKinds;
-use crate::templates::Template;
+use crate::templates::GoldenTemplate;
 use crate::vcenter::Placement;
 use crate::vcenter::mark::Mark;
 use crate::virtualmachine::bootstrap::data::{Bootstrap, VApp};
@@ -20,7 +20,7 @@ use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::identity::uuids::Identity;
 use crate::virtualmachine::needs::{Creation, Needs};
-use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic, StaticAddress};
 use crate::virtualmachine::size::class::Size;
 use crate::virtualmachine::storage::class::Storage;
 
@@ -63,7 +63,7 @@ pub fn unmarked_vm(id: &str, name: &str) -> Vm {
         change_version: String::new(),
         change_tracking: None,
         hardware_version: "vmx-19".to_owned(),
-        guest: Guest::default(),
+        guest: GuestState::default(),
     }
 }
 
@@ -117,7 +117,7 @@ pub fn secret_data(data: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
 
 /// Returns static NIC addresses, given as address, prefix length and gateway.
 pub fn fixed(addresses: &[(&str, u8, &str)]) -> Addressing {
-    let address = |(ip, prefix, gateway): &(&str, u8, &str)| Address {
+    let address = |(ip, prefix, gateway): &(&str, u8, &str)| StaticAddress {
         ip: ip.parse().unwrap(),
         prefix: *prefix,
         gateway: gateway.parse().ok(),
@@ -138,15 +138,15 @@ pub fn virtual_nic(key: i32, kind: NicKind) -> VirtualNic {
 /// Returns a template's devices: one disk, its controller and one NIC.
 pub fn devices() -> Devices {
     let controller =
-        Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
-    let disk = Disk {
+        DiskController { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
+    let disk = VirtualDisk {
         key: 2000,
         controller: Some(1000),
         unit: Some(0),
         capacity: 20 << 30,
         file: Some("[ds0] photon-x/photon-x.vmdk".to_owned()),
         datastore: Some(MoRef::datastore("datastore-1")),
-        ..Disk::default()
+        ..VirtualDisk::default()
     };
     Devices {
         change_version: "1".to_owned(),
@@ -158,7 +158,7 @@ pub fn devices() -> Devices {
 
 /// Returns the needs of a VM to be created, all of them met.
 pub fn needs() -> Needs {
-    let template = Template {
+    let template = GoldenTemplate {
         moref: MoRef::vm("vm-7"),
         snapshot: MoRef::new("VirtualMachineSnapshot", "snapshot-1"),
         name: "photon-x".to_owned(),

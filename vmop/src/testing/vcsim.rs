@@ -8,13 +8,13 @@ use support::vcsim::Sim;
 use support::wait::{poll, within};
 use vsphere::{CloneSpec, ConfigSpec, Inventory, MoRef, Vm};
 
-use crate::templates::{self, Template, TemplateCache, TemplateKey, TemplateState};
+use crate::templates::{self, GoldenTemplate, TemplateCache, TemplateKey, TemplateState};
 use crate::testing::fixtures;
-use crate::vcenter::settings::{CredentialsSecret, PromoteDisks, Settings, Trust};
+use crate::vcenter::settings::{CertificateTrust, CredentialsSecret, PromoteDisks, ProviderSettings};
 use crate::vcenter::{Placement, VCenter, mark};
 use crate::virtualmachine::bootstrap::data::Bootstrap;
 use crate::virtualmachine::carry_out::clone::clone_or_adopt;
-use crate::virtualmachine::clone::{ClonePlan, Parts, compose_clone};
+use crate::virtualmachine::clone::{CloneParts, ClonePlan, compose_clone};
 use crate::virtualmachine::error::Error;
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
@@ -25,8 +25,8 @@ use crate::virtualmachine::storage::disks;
 
 mod tests;
 
-pub fn settings(sim: &Sim) -> Settings {
-    Settings {
+pub fn settings(sim: &Sim) -> ProviderSettings {
+    ProviderSettings {
         host: sim.address(),
         port: 443,
         datacenter: sim.datacenter().id().to_owned(),
@@ -43,7 +43,7 @@ pub fn settings(sim: &Sim) -> Settings {
         promote_disks: PromoteDisks::Disabled,
         stack: "s1".into(),
         wire: sim.config().wire,
-        trust: Trust::Insecure,
+        trust: CertificateTrust::Insecure,
         secret: CredentialsSecret::default(),
         username: String::new(),
         password: String::new().into(),
@@ -64,8 +64,8 @@ pub async fn template_key(sim: &Sim, vcenter: &VCenter) -> TemplateKey {
 }
 
 pub async fn template_key_of(library: &str, sim: &Sim, vcenter: &VCenter) -> TemplateKey {
-    let ids = vcenter.client.library_items(library).await.unwrap();
-    let item = vcenter.client.library_item(&ids[0]).await.unwrap();
+    let ids = vcenter.client.list_library_items(library).await.unwrap();
+    let item = vcenter.client.read_library_item(&ids[0]).await.unwrap();
     let datastore = vcenter.datastore().await.unwrap();
     TemplateKey {
         image: item.name,
@@ -82,7 +82,7 @@ pub fn templates() -> (Arc<TemplateCache>, templates::TemplateRequests) {
     TemplateCache::new(Arc::new(|_: &str| {}), Arc::new(|_: &str, _: &str| true))
 }
 
-pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc<Template> {
+pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc<GoldenTemplate> {
     let (templates, requests) = templates();
     let ready = async {
         loop {
@@ -105,7 +105,7 @@ pub async fn template(vcenter: &Arc<VCenter>, template_key: &TemplateKey) -> Arc
 }
 
 /// Plans [`fixtures::virtual_machine`]'s clone from `template`.
-pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &Template, facts: &Facts) -> ClonePlan {
+pub async fn wanted(sim: &Sim, vcenter: &VCenter, template: &GoldenTemplate, facts: &Facts) -> ClonePlan {
     wanted_of(&fixtures::virtual_machine(), sim, vcenter, template, facts).await
 }
 
@@ -114,7 +114,7 @@ pub async fn wanted_of(
     vm: &VirtualMachine,
     sim: &Sim,
     vcenter: &VCenter,
-    template: &Template,
+    template: &GoldenTemplate,
     facts: &Facts,
 ) -> ClonePlan {
     let network = vcenter.network("workload").await.unwrap();
@@ -130,13 +130,13 @@ pub async fn plan_clone(
     nics: &[Nic],
     bootstrap: &Bootstrap,
     facts: &Facts,
-    template: &Template,
+    template: &GoldenTemplate,
     sim: &Sim,
     vcenter: &VCenter,
 ) -> ClonePlan {
     let datastore = vcenter.datastore().await.unwrap();
     let storage = Storage { policy: None, datastore, ..Storage::default() };
-    let parts = Parts {
+    let parts = CloneParts {
         identity: facts.identity,
         mark: &facts.mark,
         size: &fixtures::needs().class.unwrap(),
@@ -145,13 +145,13 @@ pub async fn plan_clone(
         bootstrap,
         placement: &place(sim),
         storage: &storage,
-        disks: disks::layout(vm, &template.devices, &storage, false).unwrap(),
+        disks: disks::plan_disks(vm, &template.devices, &storage, false).unwrap(),
     };
     compose_clone(vm, &parts)
 }
 
 /// Returns a vCenter, a deployed template, and the plan for [`fixtures::virtual_machine`]'s clone.
-pub async fn planned_clone(sim: &Sim) -> (Arc<VCenter>, Arc<Template>, Facts, ClonePlan) {
+pub async fn planned_clone(sim: &Sim) -> (Arc<VCenter>, Arc<GoldenTemplate>, Facts, ClonePlan) {
     let vcenter = vcenter(sim).await;
     let template = template(&vcenter, &template_key(sim, &vcenter).await).await;
     let facts = fixtures::facts(Found::Absent);

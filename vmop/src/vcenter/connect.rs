@@ -12,13 +12,13 @@ use kit::events::Events;
 use kit::retry::Failures;
 use kube::Client;
 use tokio::sync::watch;
-use vsphere::{Config, Credentials, Guard, Inventory, Metrics, MoRef};
+use vsphere::{CallMetrics, ChangeGuard, Config, Credentials, Inventory, MoRef};
 
 use crate::vcenter::connection::VCenter;
 use crate::vcenter::guest_network::{GuestNetwork, NETWORK_CONFIG_MAP};
 use crate::vcenter::problem::Problem;
 use crate::vcenter::provider::{ConnectionState, Provider};
-use crate::vcenter::settings::{CredentialsSecret, Settings, Trust};
+use crate::vcenter::settings::{CertificateTrust, CredentialsSecret, ProviderSettings};
 use crate::vcenter::settings_watch::{KnownSettings, follow_object, follow_settings};
 
 /// The first and the longest delay after a rejected login. They are long because vCenter locks an account after a few wrong
@@ -36,13 +36,13 @@ const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
 const NETWORK_CONFIG_INVALID: &str = "NetworkConfigInvalid";
 
 /// The parts of the program that the connection uses.
-pub struct Program {
+pub struct ConnectionParts {
     /// The client to read the configuration.
     pub client: Client,
     /// The program's own namespace, which contains the configuration.
     pub namespace: String,
     /// The metrics for vCenter calls.
-    pub metrics: Metrics,
+    pub metrics: CallMetrics,
     /// The age of this replica's lease, which is checked right before each call that changes something.
     pub tenure: Tenure,
     /// The recorder for events about the configuration.
@@ -51,10 +51,10 @@ pub struct Program {
     pub folders: Folders,
 }
 
-impl Program {
+impl ConnectionParts {
     /// Emits a warning event on the Secret because vCenter rejects its credentials. `and` is a sentence that is appended to the
     /// problem.
-    fn warn_refused(&self, settings: &Settings, problem: &Problem, and: &str) {
+    fn warn_refused(&self, settings: &ProviderSettings, problem: &Problem, and: &str) {
         let CredentialsSecret { name, uid } = settings.secret.clone();
         let (name, uid, namespace) = (Some(name), Some(uid), Some(self.namespace.clone()));
         let metadata = ObjectMeta { name, namespace, uid, ..ObjectMeta::default() };
@@ -66,7 +66,7 @@ impl Program {
 /// Keeps `provider` connected to the configured vCenter, until dropped.
 ///
 /// A configuration change replaces the connection. If only the credentials change, the client logs in again.
-pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
+pub async fn keep_connected(provider: Arc<Provider>, program: ConnectionParts) {
     let (sender, mut settings) = watch::channel(None);
     let (client, namespace) = (program.client.clone(), program.namespace.clone());
     let networking = follow_network(&program, &provider);
@@ -88,7 +88,7 @@ pub async fn keep_connected(provider: Arc<Provider>, program: Program) {
 }
 
 /// Follows the network settings for all guests. Guests don't get invalid values; an event on the ConfigMap names these values.
-async fn follow_network(program: &Program, provider: &Provider) {
+async fn follow_network(program: &ConnectionParts, provider: &Provider) {
     let mut maps = follow_object::<ConfigMap>(&program.client, &program.namespace, NETWORK_CONFIG_MAP);
     while let Some(map) = maps.next().await {
         let (network, problems) = GuestNetwork::from_data(map.as_ref().and_then(|map| map.data.as_ref()));
@@ -104,8 +104,8 @@ async fn follow_network(program: &Program, provider: &Provider) {
 /// Connects, and keeps the connection until the settings change.
 async fn stay_connected(
     provider: &Provider,
-    wanted: &Settings,
-    program: &Program,
+    wanted: &ProviderSettings,
+    program: &ConnectionParts,
     settings: &mut watch::Receiver<KnownSettings>,
 ) {
     let vcenter = tokio::select! {
@@ -135,8 +135,8 @@ async fn stay_connected(
 /// session stays in use meanwhile.
 async fn exchange_credentials(
     vcenter: &VCenter,
-    other: &Settings,
-    program: &Program,
+    other: &ProviderSettings,
+    program: &ConnectionParts,
     settings: &mut watch::Receiver<KnownSettings>,
 ) -> bool {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
@@ -167,18 +167,22 @@ fn is_refused(error: &vsphere::Error) -> bool {
     matches!(error.kind(), vsphere::Kind::InvalidLogin)
 }
 
-fn to_credentials(settings: &Settings) -> Credentials {
+fn to_credentials(settings: &ProviderSettings) -> Credentials {
     Credentials { username: settings.username.clone(), password: settings.password.clone() }
 }
 
 /// Waits until the settings differ from `wanted`, and leaves them marked as changed.
-async fn settings_change(settings: &mut watch::Receiver<KnownSettings>, wanted: &Settings) {
+async fn settings_change(settings: &mut watch::Receiver<KnownSettings>, wanted: &ProviderSettings) {
     // The sender outlives this future.
     let _ = settings.wait_for(|now| !matches!(now, Some(Ok(now)) if now == wanted)).await;
     settings.mark_changed();
 }
 
-async fn connect(provider: &Provider, settings: &Settings, program: &Program) -> Arc<VCenter> {
+async fn connect(
+    provider: &Provider,
+    settings: &ProviderSettings,
+    program: &ConnectionParts,
+) -> Arc<VCenter> {
     let unreachable = Failures::new(UNREACHABLE.0, UNREACHABLE.1);
     let refused = Failures::new(REFUSED.0, REFUSED.1);
     let mut warned = false;
@@ -207,25 +211,27 @@ async fn connect(provider: &Provider, settings: &Settings, program: &Program) ->
     }
 }
 
-fn client_config(settings: &Settings, program: &Program) -> Result<Config, Problem> {
+fn client_config(settings: &ProviderSettings, program: &ConnectionParts) -> Result<Config, Problem> {
     let trust = match &settings.trust {
-        Trust::CaFile(path) => {
+        CertificateTrust::CaFile(path) => {
             let pem = std::fs::read_to_string(path).map_err(|error| {
                 Problem::new(format!("ConfigMap {PROVIDER_CONFIGURATION}: CAFilePath {path}: {error}"))
             })?;
-            vsphere::Trust::CaBundle(pem)
+            vsphere::ServerTrust::CaBundle(pem)
         }
-        Trust::Thumbprint(text) => vsphere::Trust::Thumbprint(text.parse().map_err(|error| {
-            Problem::new(format!("ConfigMap {PROVIDER_CONFIGURATION}: Thumbprint: {error}"))
-        })?),
-        Trust::Insecure => vsphere::Trust::Insecure,
-        Trust::System => vsphere::Trust::System,
+        CertificateTrust::Thumbprint(text) => {
+            vsphere::ServerTrust::Thumbprint(text.parse().map_err(|error| {
+                Problem::new(format!("ConfigMap {PROVIDER_CONFIGURATION}: Thumbprint: {error}"))
+            })?)
+        }
+        CertificateTrust::Insecure => vsphere::ServerTrust::Insecure,
+        CertificateTrust::System => vsphere::ServerTrust::System,
     };
     let credentials = to_credentials(settings);
     let base = Config::new(settings.host.clone(), "", "");
     let (port, wire) = (settings.port, settings.wire);
     let tenure = program.tenure.clone();
-    let guard = Guard::new(move || tenure.check().is_ok());
+    let guard = ChangeGuard::new(move || tenure.check().is_ok());
     Ok(Config { port, credentials, trust, wire, metrics: program.metrics.clone(), guard, ..base })
 }
 
@@ -242,17 +248,18 @@ mod tests {
             return;
         };
         let started = empty_runtime();
-        let program = Program {
+        let program = ConnectionParts {
             client: started.client.clone(),
             namespace: "ns".to_owned(),
-            metrics: Metrics::default(),
+            metrics: CallMetrics::default(),
             tenure: Tenure::expired(),
             events: Events::new(&started, "test"),
             folders: Arc::new(Vec::new),
         };
         let Config { host, port, credentials, .. } = sim.config();
         let Credentials { username, password } = credentials;
-        let settings = Settings { host, port, username, password, ..crate::testing::vcsim::settings(&sim) };
+        let settings =
+            ProviderSettings { host, port, username, password, ..crate::testing::vcsim::settings(&sim) };
         let config = client_config(&settings, &program).expect("a configuration");
         let client = vsphere::Client::connect(config).await.expect("a session");
         let refused = client.power_on(&MoRef::vm("vm-1")).await.expect_err("it is not sent");

@@ -14,7 +14,7 @@ use crate::vcenter::memo::{DeviceCache, LookupCache, StorageCache};
 use crate::vcenter::module_members::Memberships;
 use crate::vcenter::problem::Problem;
 use crate::vcenter::realized_policy::RealizedPolicies;
-use crate::vcenter::settings::Settings;
+use crate::vcenter::settings::ProviderSettings;
 
 /// The timeout for reading a folder's VMs in a reconcile.
 const FOLDER_READ: Duration = Duration::from_secs(20);
@@ -37,7 +37,7 @@ pub struct LibraryProblem {
 /// A connected vCenter.
 pub struct VCenter {
     /// The provider configuration of this connection.
-    pub settings: Settings,
+    pub settings: ProviderSettings,
     /// The client. All calls use it.
     pub client: Client,
     /// The cache of all VMs in the namespaces' folders.
@@ -67,7 +67,7 @@ pub struct VCenter {
 
 impl VCenter {
     /// Creates a connection with empty caches.
-    pub fn new(settings: Settings, client: Client, inventory: Inventory) -> Arc<Self> {
+    pub fn new(settings: ProviderSettings, client: Client, inventory: Inventory) -> Arc<Self> {
         Arc::new(Self {
             gone: CancellationToken::new(),
             settings,

@@ -10,7 +10,7 @@ impl VCenter {
     pub async fn datastore(&self) -> Result<Option<MoRef>, vsphere::Error> {
         let Some(name) = &self.settings.datastore else { return Ok(None) };
         let found = self.lookups.datastore.get_or_try_init(|| async {
-            let all = self.client.datastores(&self.datacenter()).await?;
+            let all = self.client.list_datastores(&self.datacenter()).await?;
             let named = all.iter().find(|datastore| datastore.name == *name || datastore.moref.id() == *name);
             match named {
                 Some(datastore) => Ok(Some(datastore.moref.clone())),

@@ -30,7 +30,7 @@ pub fn is_vcenter_name(name: &str) -> bool {
     !name.trim().is_empty() && name.chars().count() <= LONGEST_NAME
 }
 
-pub use connect::{Program, keep_connected};
+pub use connect::{ConnectionParts, keep_connected};
 pub use connection::{LibraryProblem, VCenter};
 pub use guest_network::GuestNetwork;
 pub use module_members::MEMBERSHIP;

@@ -39,7 +39,7 @@ struct Queue {
 
 impl Module {
     async fn read(&self, client: &Client, id: &str) -> Result<()> {
-        let members = client.cluster_module_members(id).await?;
+        let members = client.list_cluster_module_members(id).await?;
         self.queue.lock().members.extend(members);
         Ok(())
     }
@@ -147,7 +147,7 @@ async fn add_members(client: &Client, id: &str, vms: &[MoRef]) -> Result<HashSet
 }
 
 async fn missing_members(client: &Client, id: &str, vms: &[MoRef]) -> Result<Vec<MoRef>> {
-    let members: HashSet<_> = client.cluster_module_members(id).await?.into_iter().collect();
+    let members: HashSet<_> = client.list_cluster_module_members(id).await?.into_iter().collect();
     Ok(vms.iter().filter(|vm| !members.contains(vm)).cloned().collect())
 }
 

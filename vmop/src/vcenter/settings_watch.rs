@@ -10,11 +10,11 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 
 use crate::vcenter::provider::Provider;
-use crate::vcenter::settings::{ConfigData, ConfigProblem, LIBRARIES_CHANGED, Settings};
+use crate::vcenter::settings::{ConfigData, ConfigProblem, LIBRARIES_CHANGED, ProviderSettings};
 use crate::vcenter::stack_id::DrawnStackId;
 
 /// The settings or their problem. `None` until the objects were read.
-pub type KnownSettings = Option<Result<Settings, ConfigProblem>>;
+pub type KnownSettings = Option<Result<ProviderSettings, ConfigProblem>>;
 
 /// Watches the ConfigMap and its Secret, and publishes the settings. Also notifies the provider of changes in the
 /// content libraries.
@@ -63,7 +63,7 @@ pub async fn follow_settings(
     }
 }
 
-fn read_settings(map: &ConfigData<'_>, secret: Option<&Secret>) -> Result<Settings, ConfigProblem> {
+fn read_settings(map: &ConfigData<'_>, secret: Option<&Secret>) -> Result<ProviderSettings, ConfigProblem> {
     let mut settings = map.settings(secret_data(secret).as_ref())?;
     settings.secret.uid = secret.and_then(|secret| secret.metadata.uid.clone()).unwrap_or_default();
     Ok(settings)

@@ -53,7 +53,7 @@ impl VCenter {
     /// Returns the storage policy with that name or id, if it exists.
     pub async fn storage_policy(&self, name: PolicyName<'_>) -> Result<Option<StoragePolicy>, Error> {
         let among = |policies: &Vec<StoragePolicy>| policies.iter().any(|policy| name.is(policy));
-        let policies = self.storage.policies.get((), among, self.client.storage_policies()).await?;
+        let policies = self.storage.policies.get((), among, self.client.list_storage_policies()).await?;
         Ok(policies.iter().find(|policy| name.is(policy)).cloned())
     }
 
@@ -89,7 +89,7 @@ impl VCenter {
         let fitting = fitting.as_deref();
         let cluster = self.cluster(pool).await?;
         let usable = |datastores: &Vec<Datastore>| choose_datastore(vm, datastores, fitting).is_some();
-        let read = self.client.datastores(&cluster);
+        let read = self.client.list_datastores(&cluster);
         let datastores = self.storage.datastores.get(cluster.clone(), usable, read).await?;
         let chosen = choose_datastore(vm, &datastores, fitting).cloned();
         Ok(chosen
@@ -101,7 +101,7 @@ impl VCenter {
     pub async fn datastore_name(&self, pool: &MoRef, datastore: &MoRef) -> Result<Option<String>, Error> {
         let cluster = self.cluster(pool).await?;
         let named = |datastores: &Vec<Datastore>| datastores.iter().any(|store| store.moref == *datastore);
-        let read = self.client.datastores(&cluster);
+        let read = self.client.list_datastores(&cluster);
         let datastores = self.storage.datastores.get(cluster.clone(), named, read).await?;
         Ok(datastores.iter().find(|store| store.moref == *datastore).map(|store| store.name.clone()))
     }
@@ -112,7 +112,7 @@ impl VCenter {
         policy: Option<&StoragePolicy>,
     ) -> Result<Option<Arc<HashSet<MoRef>>>, Error> {
         let Some(policy) = policy else { return Ok(None) };
-        let read = self.client.compatible_datastores(&policy.id);
+        let read = self.client.list_compatible_datastores(&policy.id);
         let known = self.storage.fitting.get(policy.id.clone(), |known| !known.is_empty(), read);
         known.await.map(Some)
     }

@@ -11,12 +11,12 @@ use super::nic::adapter::Nic;
 use super::nic::device_changes::{clone_nics, without_nics};
 use super::power::state::wants_power_on;
 use super::size::class::{MMIO, MMIO_SIZE, Size};
-use super::step::explicit;
+use super::step::fill_defaults;
 use super::storage::class::Storage;
 use super::storage::disks::Layout;
 use super::storage::marks::DISKS;
 use crate::device_check::nics_note;
-use crate::templates::Template;
+use crate::templates::GoldenTemplate;
 use crate::vcenter::Placement;
 use crate::vcenter::endpoints;
 use crate::vcenter::mark::{self, Mark};
@@ -34,12 +34,12 @@ pub struct ClonePlan {
 }
 
 /// The resolved parts from which a clone is composed.
-pub struct Parts<'a> {
+pub struct CloneParts<'a> {
     pub identity: Identity,
     /// The mark for the new VM.
     pub mark: &'a Mark,
     pub size: &'a Size,
-    pub template: &'a Template,
+    pub template: &'a GoldenTemplate,
     pub nics: &'a [Nic],
     pub bootstrap: &'a Bootstrap,
     pub placement: &'a Placement,
@@ -49,7 +49,7 @@ pub struct Parts<'a> {
 }
 
 /// Composes the clone for `vm` from its parts.
-pub fn compose_clone(vm: &VirtualMachine, parts: &Parts<'_>) -> ClonePlan {
+pub fn compose_clone(vm: &VirtualMachine, parts: &CloneParts<'_>) -> ClonePlan {
     let nics = clone_nics(&parts.template.devices.nics, parts.nics, without_nics(vm));
     let device_change = nics.changes.into_iter().chain(parts.disks.changes.clone()).collect();
     let location = RelocateSpec {
@@ -83,7 +83,7 @@ fn policies(storage: &Storage) -> Vec<String> {
     storage.policy.iter().map(|policy| policy.id.clone()).collect()
 }
 
-fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
+fn config(vm: &VirtualMachine, parts: &CloneParts<'_>) -> ConfigSpec {
     let name = format!("{}/{}", vm.namespace().unwrap_or_default(), vm.name_any());
     let fixed = [("disk.enableUUID", "TRUE")].map(|(key, value)| (key.to_owned(), value.to_owned()));
     let (v_app_config, v_app_config_removed) = parts.bootstrap.v_app_config();
@@ -104,8 +104,8 @@ fn config(vm: &VirtualMachine, parts: &Parts<'_>) -> ConfigSpec {
         num_cores_per_socket: parts.size.cores_per_socket(),
         memory_mib: Some(parts.size.memory_mib),
         // Set explicit defaults, so that settings that the class omits aren't inherited from the template.
-        cpu_allocation: Some(explicit(parts.size.cpu)),
-        memory_allocation: Some(explicit(parts.size.memory)),
+        cpu_allocation: Some(fill_defaults(parts.size.cpu)),
+        memory_allocation: Some(fill_defaults(parts.size.memory)),
         extra_config,
         v_app_config,
         v_app_config_removed,
@@ -141,7 +141,7 @@ fn owned((key, value): (&str, &str)) -> (String, String) {
 }
 
 /// Returns the template name if the VM's disks are linked to the template, or an empty string.
-fn base<'a>(parts: &Parts<'a>) -> &'a str {
+fn base<'a>(parts: &CloneParts<'a>) -> &'a str {
     match parts.disks.move_type {
         DiskMoveType::CreateNewChildDiskBacking => &parts.template.name,
         DiskMoveType::MoveAllDiskBackingsAndDisallowSharing => "",

@@ -23,13 +23,13 @@ use super::context::Context;
 use super::drain::drain;
 use super::error::{Blocked, Error};
 use super::events;
-use super::identity::find::{last_reference, unidentified};
+use super::identity::find::{find_unidentified, last_reference};
 use super::identity::uuids::{Identity, existed, parse_identity};
 use super::nic::request::delete_requests;
-use super::placement::namespace::vm_home;
+use super::placement::namespace::resolve_home;
 use super::power::operation::{PowerOperation, power_operation};
 use super::power::state::checks;
-use super::step::Mode;
+use super::step::PowerMode;
 use super::storage::claims::{self, Volumes, release_attachments};
 use super::storage::record::DiskRecord;
 use crate::pause;
@@ -186,7 +186,7 @@ async fn find_to_destroy(
     vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Option<Arc<Vm>>, Error> {
-    let home = vm_home(vm, vcenter, &ctx.caches).ok();
+    let home = resolve_home(vm, vcenter, &ctx.caches).ok();
     if let Some(home) = &home {
         match vcenter.watch_folder(&home.folder).await {
             Err(error) if !error.is_not_found() => return Err(error.into()),
@@ -209,7 +209,7 @@ async fn find_to_destroy(
         Presence::Present(vsphere_vm) => Ok(Some(vsphere_vm)),
         Presence::Unavailable(vsphere_vm) => Err(Blocked::Unavailable(vsphere_vm).into()),
         Presence::Absent => {
-            if let Some(unidentified) = unidentified(vm, vcenter) {
+            if let Some(unidentified) = find_unidentified(vm, vcenter) {
                 return Err(Blocked::Unavailable(unidentified).into());
             }
             let named = named().filter(|vsphere_vm| identity.is_of(vsphere_vm));
@@ -255,7 +255,7 @@ async fn end_ours(
     {
         return Err(Error::Draining(look));
     }
-    let mode = Mode::of(vm.spec.power_off_mode.as_deref());
+    let mode = PowerMode::of(vm.spec.power_off_mode.as_deref());
     match power_operation(vm, vsphere_vm, PowerState::Off, mode, now) {
         PowerOperation::Hard => {}
         PowerOperation::ToolsNotRunning => {

@@ -22,14 +22,14 @@ pub const UNREACHABLE: &str = "Unreachable";
 
 /// A UUID or name that the VirtualMachine needs, but that another VM already has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct TakenIdentity {
     /// The UUID or name, such as `Instance UUID 4237…`.
     pub what: String,
     /// A description of the other VM; `None` if that VM isn't in this namespace.
     pub holder: Option<String>,
 }
 
-impl fmt::Display for Claim {
+impl fmt::Display for TakenIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, holder } = self;
         match holder {
@@ -61,7 +61,7 @@ pub enum Blocked {
     Provider(Problem),
     /// Another VM has the UUID or name.
     #[error("{0}")]
-    Claimed(Claim),
+    Claimed(TakenIdentity),
     /// The VM existed, and was destroyed or removed in vCenter; the message says how.
     #[error("{0}")]
     Lost(String),

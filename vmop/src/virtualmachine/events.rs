@@ -29,7 +29,7 @@ pub fn record(
     events: &Events,
 ) {
     let deleted = vm.metadata.deletion_timestamp.is_some();
-    for VmEvent { warns, reason, note } in changes(deleted, old, new, warns) {
+    for VmEvent { warns, reason, note } in list_condition_changes(deleted, old, new, warns) {
         if warns {
             events.warning(vm, &reason, note);
         } else {
@@ -38,7 +38,7 @@ pub fn record(
     }
 }
 
-fn changes(
+fn list_condition_changes(
     deleted: bool,
     old: &[Condition],
     new: &[Condition],
@@ -112,7 +112,7 @@ mod tests {
         let missing = ready(ERROR, known::VIRTUAL_MACHINE_CLASS_NOT_FOUND);
         let warns = |severity: &str| severity != INFO;
         let recorded = |deleted: bool, old: &[Condition], new: &[Condition]| -> Vec<(bool, String)> {
-            let events = changes(deleted, old, new, warns).into_iter();
+            let events = list_condition_changes(deleted, old, new, warns).into_iter();
             events.map(|event| (event.warns, format!("{} {}", event.reason, event.note))).collect()
         };
         let one = |warns: bool, text: &str| vec![(warns, text.to_owned())];

@@ -13,14 +13,14 @@ use super::identity::uuids::Identity;
 use super::needs::Creation;
 use super::nic::change::NicChange;
 use super::nic::request::NicRequest;
-use super::placement::module::Membership;
+use super::placement::module::ModuleMembership;
 use super::size::class::Size;
 use super::storage::claims::Volumes;
 use super::storage::disks;
 use super::storage::observe::DiskFacts;
 use super::storage::promotion::Promotion;
 use crate::device_check::DeviceKinds;
-use crate::probe::{ProbeResult, Target};
+use crate::probe::{ProbeResult, ProbeTarget};
 use crate::unmet::Need;
 use crate::vcenter::Placement;
 use crate::vcenter::mark::Mark;
@@ -41,7 +41,7 @@ pub struct Facts {
     /// The persistent volumes, if the VM has or had any.
     pub volumes: Option<Volumes>,
     /// The cluster module that the VM must join, or the module that vanished.
-    pub membership: Need<Membership>,
+    pub membership: Need<ModuleMembership>,
     /// The disks, if the spec contains vSphere volumes.
     pub disks: Option<DiskFacts>,
     /// The promotion of linked disks, unless promotion is disabled.
@@ -64,7 +64,7 @@ pub struct RuntimeFacts {
     /// The readiness probe's result; `None` without a probe.
     pub probe: Option<ProbeResult>,
     /// The target that the readiness probe dials.
-    pub probe_target: Option<Target>,
+    pub probe_target: Option<ProbeTarget>,
     /// The addresses that traffic may be sent to.
     pub endpoint_addresses: Vec<IpAddr>,
     /// The message to the user if the guest reports only addresses that belong to other VMs.
@@ -91,7 +91,7 @@ impl Facts {
             creation: None,
             runtime: RuntimeFacts::default(),
             volumes: None,
-            membership: Ok(Membership::default()),
+            membership: Ok(ModuleMembership::default()),
             disks: None,
             promotion: None,
             nic_change: Ok(None),
@@ -116,7 +116,7 @@ impl Facts {
     pub fn complete_devices(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> DeviceKinds {
         let has_disks = |known: &DiskFacts| {
             let storage = known.storage.as_ref().ok().cloned().unwrap_or_default();
-            let change = disks::changes(vm, vsphere_vm, &known.devices, &storage);
+            let change = disks::plan_disk_changes(vm, vsphere_vm, &known.devices, &storage);
             change.is_ok_and(|change| change.is_none_or(|spec| spec.device_change.is_empty()))
         };
         DeviceKinds { nics: self.has_changed_nics(), disks: self.disks.as_ref().is_some_and(has_disks) }

@@ -11,7 +11,7 @@ use vsphere::MoRef;
 use super::storage::class::Storage;
 use crate::caches::Caches;
 use crate::image::libraries::{self, LibraryAccess};
-use crate::templates::{Template, TemplateCache, TemplateKey, TemplateState};
+use crate::templates::{GoldenTemplate, TemplateCache, TemplateKey, TemplateState};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{LibraryProblem, Placement, VCenter};
 
@@ -19,7 +19,7 @@ use crate::vcenter::{LibraryProblem, Placement, VCenter};
 #[derive(Debug)]
 pub struct TemplateFacts {
     /// The template to clone.
-    pub template: Need<Arc<Template>>,
+    pub template: Need<Arc<GoldenTemplate>>,
     /// The template to request, if its key is known.
     pub request: Option<TemplateKey>,
     /// True if the VirtualMachineImage doesn't exist.
@@ -36,13 +36,13 @@ pub fn find_template(
     templates: &TemplateCache,
 ) -> TemplateFacts {
     let image = caches.images.get(None, &vm.spec.image_name);
-    let wrong = || library_problems(vm, vcenter, caches);
+    let wrong = || describe_library_problems(vm, vcenter, caches);
     let key = check_image(vm, image.as_deref(), wrong).and_then(|image| {
         check_access(vm, image, vcenter, caches)?;
         template_key(image, home, storage, vcenter)
     });
     let template =
-        key.as_ref().map_err(Unmet::clone).and_then(|key| template_of(key, templates.get(vcenter, key)));
+        key.as_ref().map_err(Unmet::clone).and_then(|key| resolve_template(key, templates.get(vcenter, key)));
     TemplateFacts { template, request: key.ok(), image_missing: image.is_none() }
 }
 
@@ -72,7 +72,7 @@ fn template_key(
 }
 
 /// Returns the template, or the unmet need if it isn't ready.
-fn template_of(key: &TemplateKey, state: TemplateState) -> Need<Arc<Template>> {
+fn resolve_template(key: &TemplateKey, state: TemplateState) -> Need<Arc<GoldenTemplate>> {
     let name = &key.image;
     match state {
         TemplateState::Ready(template) => Ok(template),
@@ -107,7 +107,7 @@ fn check_access(
 
 /// Returns a message with the problems of the libraries that the VM's namespace can use, and of the library item for its image.
 /// Returns `None` if there aren't any.
-fn library_problems(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Option<String> {
+fn describe_library_problems(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Option<String> {
     let namespace = vm.namespace().unwrap_or_default();
     let is_bound = |source: &str| caches.namespaces_bound_to(source).contains(&namespace);
     let may_use = |library: &str| {

@@ -53,9 +53,9 @@ use identity::uuids::{Identity, existed};
 use nic::request::delete_outdated;
 use plan::Plan;
 use report::{
-    Attempt, report, report_attempt, report_deletion, report_if_slow, report_paused, report_slow_deletion,
+    PlanResult, report, report_attempt, report_deletion, report_if_slow, report_paused, report_slow_deletion,
 };
-use status::{Outcome, Progress};
+use status::{Outcome, StepProgress};
 
 /// Reconciles one VirtualMachine. All changes are bound to the vCenter session in which the VM was read.
 pub fn reconcile(
@@ -98,7 +98,7 @@ async fn settle(
     ctx: &Context,
 ) -> Result<Next, Error> {
     let mut facts = Box::pin(observe::observe(&vm, identity, ctx)).await?;
-    Box::pin(make_requests(&vm, requests::requests(&vm, &facts), ctx)).await?;
+    Box::pin(make_requests(&vm, requests::compose_requests(&vm, &facts), ctx)).await?;
     let plan = plan::plan(&vm, &facts).map_err(Error::from);
     let plan = Box::pin(confirm_plan(plan, cached, &vm, ctx)).await;
     let mut attempt = Box::pin(attempt(plan, slot, &vm, &mut facts, ctx)).await?;
@@ -145,17 +145,17 @@ async fn attempt(
     vm: &VirtualMachine,
     facts: &mut Facts,
     ctx: &Context,
-) -> Result<Attempt, Error> {
+) -> Result<PlanResult, Error> {
     let plan = match plan {
         Ok(plan) => plan,
-        Err(error) => return Ok(Attempt { result: Err(error), reported: false }),
+        Err(error) => return Ok(PlanResult { result: Err(error), reported: false }),
     };
     facts.forget_bootstrap();
     let mut carried_out = Box::pin(carry_out::carry_out(plan, slot, vm, facts, ctx));
     let (result, reported) =
-        report_if_slow(&mut carried_out, vm, Some(facts), &Outcome::Underway(Progress::default()), ctx)
+        report_if_slow(&mut carried_out, vm, Some(facts), &Outcome::Underway(StepProgress::default()), ctx)
             .await?;
-    Ok(Attempt { result, reported })
+    Ok(PlanResult { result, reported })
 }
 
 /// Does the work that follows the plan: records which device kinds the clone check proved, deletes outdated NIC objects,
@@ -163,7 +163,7 @@ async fn attempt(
 async fn follow_up(
     vm: &VirtualMachine,
     facts: &Facts,
-    attempt: &Attempt,
+    attempt: &PlanResult,
     ctx: &Context,
 ) -> Result<(), Error> {
     if let Found::Ours(vsphere_vm) = &facts.found
@@ -187,7 +187,7 @@ async fn follow_up(
 }
 
 /// Reads the VM and its runtime facts again, because the inventory changes while objects are written.
-async fn refresh(vm: &VirtualMachine, facts: &mut Facts, attempt: &mut Attempt, ctx: &Context) {
+async fn refresh(vm: &VirtualMachine, facts: &mut Facts, attempt: &mut PlanResult, ctx: &Context) {
     let Ok(Some(changed)) = &mut attempt.result else { return };
     *changed = ctx.provider.latest(Arc::clone(changed));
     if let Ok(vcenter) = ctx.provider.vcenter() {

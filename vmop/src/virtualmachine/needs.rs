@@ -10,7 +10,7 @@ use super::nic::request::NicRequest;
 use super::size::class::Size;
 use super::storage::class::Storage;
 use crate::device_check::DeviceKinds;
-use crate::templates::{Template, TemplateKey};
+use crate::templates::{GoldenTemplate, TemplateKey};
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::Placement;
 
@@ -36,7 +36,7 @@ pub struct Needs {
     /// CPUs, memory and reservations.
     pub class: Need<Size>,
     /// The template to clone.
-    pub image: Need<Arc<Template>>,
+    pub image: Need<Arc<GoldenTemplate>>,
     /// The datastore and the storage policy of the disks.
     pub storage: Need<Storage>,
     /// The NICs with their networks.

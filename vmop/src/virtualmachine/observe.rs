@@ -8,7 +8,9 @@ use kube::ResourceExt;
 use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
-use super::bootstrap::observe::{Access, BootstrapUpdate, DataSourceWatch, observe_update, read_data_source};
+use super::bootstrap::observe::{
+    BootstrapSources, BootstrapUpdate, DataSourceWatch, observe_update, read_data_source,
+};
 use super::context::Context;
 use super::error::Error;
 use super::facts::{Facts, RuntimeFacts};
@@ -19,13 +21,13 @@ use super::needs::{Creation, Needs};
 use super::nic::change::NicChange;
 use super::nic::claims::{Claims, divide};
 use super::nic::endpoint::endpoint_addresses;
-use super::nic::observe::{NicFacts, assigned_addresses, observe_nics};
-use super::placement::module::membership;
-use super::placement::namespace::{vm_home, vm_zone};
-use super::placement::policy::vm_placement;
+use super::nic::observe::{NicFacts, list_assigned_addresses, observe_nics};
+use super::placement::module::plan_membership;
+use super::placement::namespace::{resolve_home, resolve_zone};
+use super::placement::policy::resolve_placement;
 use super::power::state::wants_power_on;
 use super::readiness::{probe_result, probe_target};
-use super::size::observe::{class_size, needed_size};
+use super::size::observe::{read_class_size, resolve_needed_size};
 use super::storage::claims::{self, Volumes};
 use super::storage::observe::{observe_disks, observe_storage};
 use super::storage::promotion::observe_promotion;
@@ -95,9 +97,9 @@ fn probe_of_unavailable(vm: &VirtualMachine, vsphere_vm: &Vm, ctx: &Context) -> 
 }
 
 fn observe_places(vm: &VirtualMachine, vcenter: &VCenter, ctx: &Context) -> Places {
-    let home = vm_home(vm, vcenter, &ctx.caches);
+    let home = resolve_home(vm, vcenter, &ctx.caches);
     let own = match &home {
-        Ok(home) => vm_placement(vm, home, vcenter, &ctx.caches),
+        Ok(home) => resolve_placement(vm, home, vcenter, &ctx.caches),
         Err(unmet) => Err(unmet.clone()),
     };
     Places { home, own }
@@ -110,11 +112,11 @@ pub async fn observe_runtime(
     vcenter: &VCenter,
     ctx: &Context,
 ) -> RuntimeFacts {
-    let assigned = assigned_addresses(vm, vcenter, &ctx.caches);
+    let assigned = list_assigned_addresses(vm, vcenter, &ctx.caches);
     let reported = endpoint_addresses(vsphere_vm, &assigned, &vcenter.settings.guest_address_ranges);
     let holders = |address: &str| ctx.caches.vms_by_address.each(address);
     let is_assigned =
-        |other: &VirtualMachine, ip| assigned_addresses(other, vcenter, &ctx.caches).contains(&ip);
+        |other: &VirtualMachine, ip| list_assigned_addresses(other, vcenter, &ctx.caches).contains(&ip);
     let Claims { own: endpoint_addresses, conflict } = divide(vm, reported, &assigned, holders, is_assigned);
     let (probe_target, refused) = match probe_target(vm, vsphere_vm, &endpoint_addresses) {
         Ok(target) => (target, None),
@@ -127,8 +129,8 @@ pub async fn observe_runtime(
         endpoint_addresses,
         address_conflict: conflict,
         host: vcenter.host_name(vsphere_vm).await,
-        zone: vm_zone(vm, vsphere_vm, &ctx.caches),
-        size: class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
+        zone: resolve_zone(vm, vsphere_vm, &ctx.caches),
+        size: read_class_size(vm, home.as_ref().ok(), vcenter, &ctx.caches).await,
         placement: own.ok(),
         report_timeout: ctx.report_timeout,
     }
@@ -158,7 +160,8 @@ async fn observe_changes(
     vcenter: &VCenter,
     ctx: &Context,
 ) -> Result<Facts, Error> {
-    facts.membership = Box::pin(membership(vm, vsphere_vm.pool.as_ref(), Some(vsphere_vm), vcenter)).await;
+    facts.membership =
+        Box::pin(plan_membership(vm, vsphere_vm.pool.as_ref(), Some(vsphere_vm), vcenter)).await;
     match Box::pin(observe_power_on(vm, vsphere_vm, facts.identity, vcenter, ctx)).await {
         Ok((nic_change, update)) => {
             facts.nic_change = nic_change;
@@ -193,7 +196,7 @@ pub(in crate::virtualmachine) async fn observe_power_on(
         return Ok((Ok(None), BootstrapUpdate::none()));
     }
     let network = ctx.provider.guest_network();
-    let access = Access { api: &ctx.api, vcenter, caches: &ctx.caches, network: &network };
+    let access = BootstrapSources { api: &ctx.api, vcenter, caches: &ctx.caches, network: &network };
     if !nics_differ(vm, vsphere_vm) {
         return Ok((Ok(None), observe_update(vm, vsphere_vm, identity, None, &access).await?));
     }
@@ -231,7 +234,7 @@ async fn observe_creation(
     };
     facts.data_source_watch = watch;
     let pool = creation.needs.placement.as_ref().ok().map(|placement| &placement.pool);
-    facts.membership = membership(vm, pool, None, vcenter).await;
+    facts.membership = plan_membership(vm, pool, None, vcenter).await;
     if creation.needs.first_unmet().is_none()
         && let Some(holder) = find_holder(vm, facts.identity, &facts.mark, vcenter).await
     {
@@ -257,7 +260,7 @@ async fn observe_needs(
     let network = ctx.provider.guest_network();
     let NicFacts { nics, requests } = observe_nics(vm, pool, vcenter, caches).await?;
     let nics = nics.map(|nics| source.with_macs(nics, identity, &network));
-    let class = needed_size(vm, home, vcenter, caches).await?;
+    let class = resolve_needed_size(vm, home, vcenter, caches).await?;
     let storage = observe_storage(vm, placement.as_ref().unwrap_or(home), vcenter, caches).await?;
     let TemplateFacts { template, request, image_missing } =
         find_template(vm, home, storage.as_ref().ok(), vcenter, caches, &ctx.templates);

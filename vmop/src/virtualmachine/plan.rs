@@ -8,7 +8,7 @@ use vsphere::inventory::PowerState;
 use vsphere::{ConfigSpec, Vm};
 
 use super::bootstrap::data::Bootstrap;
-use super::clone::{ClonePlan, Parts, compose_clone};
+use super::clone::{CloneParts, ClonePlan, compose_clone};
 use super::error::Blocked;
 use super::facts::Facts;
 use super::identity::find::Found;
@@ -17,7 +17,7 @@ use super::nic::change::NicChange;
 use super::power::operation::{restart_due, restart_step};
 use super::power::state::{checks, wanted_power};
 use super::size::resize;
-use super::step::{self, Mode, Step};
+use super::step::{self, PowerMode, Step};
 use super::storage::class::Storage;
 use super::storage::promotion::Promotion;
 use super::storage::{claims, disks};
@@ -73,7 +73,7 @@ fn plan_creation(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Res
         clone.spec.power_on = false;
     } else if clone.spec.power_on && !then.is_empty() {
         clone.spec.power_on = false;
-        then.push(Step::Power(PowerState::On, Mode::Hard));
+        then.push(Step::Power(PowerState::On, PowerMode::Hard));
     }
     if let Some(config) = &mut clone.spec.config {
         // A restart requested for a time before the creation counts as done.
@@ -91,7 +91,7 @@ fn plan_clone(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Result
     }
     let unmet = |unmet: &Unmet| Blocked::Unmet(unmet.clone());
     let (storage, template) = (storage.as_ref().map_err(unmet)?, image.as_ref().map_err(unmet)?);
-    let parts = Parts {
+    let parts = CloneParts {
         identity: facts.identity,
         mark: &facts.mark,
         size: class.as_ref().map_err(unmet)?,
@@ -100,7 +100,7 @@ fn plan_clone(vm: &VirtualMachine, facts: &Facts, creation: &Creation) -> Result
         bootstrap: bootstrap.as_ref().map_err(unmet)?,
         placement: placement.as_ref().map_err(unmet)?,
         storage,
-        disks: disks::layout(vm, &template.devices, storage, creation.direct).map_err(Blocked::Spec)?,
+        disks: disks::plan_disks(vm, &template.devices, storage, creation.direct).map_err(Blocked::Spec)?,
     };
     Ok(compose_clone(vm, &parts))
 }
@@ -126,7 +126,7 @@ fn change_disks(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<V
         Err(unmet) if disks::lacks_volumes(vm, vsphere_vm) => return Err(Blocked::Unmet(unmet.clone())),
         Err(_) => &Storage::default(),
     };
-    let change = disks::changes(vm, vsphere_vm, &known.devices, storage).map_err(Blocked::Spec)?;
+    let change = disks::plan_disk_changes(vm, vsphere_vm, &known.devices, storage).map_err(Blocked::Spec)?;
     Ok(change.map(|spec| Step::Reconfigure(Box::new(spec))).into_iter().collect())
 }
 
@@ -134,8 +134,8 @@ fn change_disks(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<V
 fn change_power(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<Step>, Blocked> {
     use PowerState::{Off, On, Suspended};
     let wanted = wanted_power(vm);
-    let turn = || Step::Power(wanted, Mode::into_state(vm, wanted));
-    let offline = || resize::offline(vm, vsphere_vm, facts.runtime.size.as_ref());
+    let turn = || Step::Power(wanted, PowerMode::into_state(vm, wanted));
+    let offline = || resize::plan_offline_steps(vm, vsphere_vm, facts.runtime.size.as_ref());
     Ok(match (vsphere_vm.power_state, wanted) {
         (Some(Off), On) if is_held_back(vm) => offline(),
         (Some(Off), On) => power_on(vm, facts, vsphere_vm)?,
@@ -156,7 +156,7 @@ fn power_on(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<S
     if let Some(volumes) = facts.volumes.as_ref().and_then(|volumes| volumes.unmet(vm)) {
         return Err(Blocked::Unmet(volumes));
     }
-    let offline = resize::offline(vm, vsphere_vm, facts.runtime.size.as_ref());
+    let offline = resize::plan_offline_steps(vm, vsphere_vm, facts.runtime.size.as_ref());
     let nic_change = facts.nic_change.as_ref().map_err(unmet)?;
     if let Some(change) = nic_change.as_ref().and_then(NicChange::step) {
         // The bootstrap data depends on the NICs, so it is composed after they are changed.
@@ -168,12 +168,12 @@ fn power_on(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Result<Vec<S
     let restart = restart_due(vm, vsphere_vm, facts.now);
     let restarted = restart.map(|at| Step::set_options(vec![step::restart_note(at)]));
     let before = restarted.into_iter().chain(join_module(facts)?);
-    let turn = Step::Power(PowerState::On, Mode::into_state(vm, PowerState::On));
+    let turn = Step::Power(PowerState::On, PowerMode::into_state(vm, PowerState::On));
     Ok(offline.into_iter().chain(bootstrap).chain(before).chain([turn]).collect())
 }
 
 fn change_running(vm: &VirtualMachine, facts: &Facts, vsphere_vm: &Vm) -> Vec<Step> {
-    let settings = resize::online(vm, vsphere_vm);
+    let settings = resize::plan_online_changes(vm, vsphere_vm);
     let settings = (settings != ConfigSpec::default()).then(|| Step::Reconfigure(Box::new(settings)));
     // The VM may have been assigned to a group while it ran.
     let joined = join_module(facts).unwrap_or_default();

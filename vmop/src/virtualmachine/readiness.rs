@@ -13,19 +13,19 @@ use vsphere::inventory::PowerState;
 use super::condition_types;
 use super::nic::endpoint::is_routable;
 use super::power::operation::tools_running;
-use crate::probe::{ProbeResult, Prober, Target};
+use crate::probe::{ProbeResult, ProbeTarget, Prober};
 
 /// Returns the readiness probe's result, or `None` without a probe. `target` is the target that the probe dials.
 pub fn probe_result(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
-    target: Option<&Target>,
+    target: Option<&ProbeTarget>,
     prober: &Prober<ObjectRef<VirtualMachine>>,
 ) -> Option<ProbeResult> {
     let probe = vm.spec.readiness_probe.as_ref()?;
     match (&probe.tcp_socket, &probe.guest_heartbeat) {
         (Some(_), _) => Some(prober.result(&ObjectRef::from_obj(vm), target)),
-        (None, Some(wanted)) => Some(heartbeat(vsphere_vm, wanted)),
+        (None, Some(wanted)) => Some(probe_heartbeat(vsphere_vm, wanted)),
         (None, None) => None,
     }
 }
@@ -41,13 +41,13 @@ pub fn address_condition(vsphere_vm: &Vm, conflict: Option<&str>) -> Condition {
             condition_types::ADDRESS,
             INFO,
             known::WAITING_FOR_ADDRESS,
-            no_address(vsphere_vm),
+            explain_missing_address(vsphere_vm),
         ),
     }
 }
 
 /// Returns likely reasons for the missing address. The condition's transition time shows how long the address has been missing.
-fn no_address(vsphere_vm: &Vm) -> &'static str {
+fn explain_missing_address(vsphere_vm: &Vm) -> &'static str {
     if tools_running(vsphere_vm) {
         "VMware Tools are running, but the guest has no address that others can use. If this persists, check that the network has DHCP or that the guest has a static address"
     } else {
@@ -66,7 +66,7 @@ pub fn address(vsphere_vm: &Vm) -> Option<&str> {
 
 /// Returns the probe result for the guest's heartbeat. The inventory stream contains the heartbeat, so this doesn't call
 /// vCenter.
-fn heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
+fn probe_heartbeat(vsphere_vm: &Vm, wanted: &GuestHeartbeatAction) -> ProbeResult {
     let enough = match wanted.threshold_status.as_deref() {
         Some("yellow") => ["green", "yellow"].as_slice(),
         _ => ["green"].as_slice(),
@@ -108,7 +108,11 @@ pub fn tools_condition(vsphere_vm: &Vm) -> Condition {
 /// Returns the readiness probe's target, or `None` without a TCP probe or without an address.
 ///
 /// The probe may dial only the addresses in `own`, to which traffic may be sent. For other targets, returns an error message.
-pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Result<Option<Target>, String> {
+pub fn probe_target(
+    vm: &VirtualMachine,
+    vsphere_vm: &Vm,
+    own: &[IpAddr],
+) -> Result<Option<ProbeTarget>, String> {
     let Some(probe) = vm.spec.readiness_probe.as_ref() else { return Ok(None) };
     let Some(socket) = probe.tcp_socket.as_ref() else { return Ok(None) };
     let Some(reported) = address(vsphere_vm) else { return Ok(None) };
@@ -127,7 +131,7 @@ pub fn probe_target(vm: &VirtualMachine, vsphere_vm: &Vm, own: &[IpAddr]) -> Res
     let port = probe_port(&vm.spec, &socket.port).ok_or_else(|| {
         format!("spec.readinessProbe.tcpSocket.port {NO_PORT}. Correct it, or name the port in spec.ports")
     })?;
-    Ok(Some(Target {
+    Ok(Some(ProbeTarget {
         address,
         port,
         period: seconds(probe.period_seconds),
@@ -170,7 +174,7 @@ mod tests {
         let mut answers = |colour: Option<&str>| {
             vsphere_vm.guest.heartbeat = colour.map(str::to_owned);
             ["green", "yellow"]
-                .map(|threshold| heartbeat(&vsphere_vm, &wanted(threshold)) == ProbeResult::Answers)
+                .map(|threshold| probe_heartbeat(&vsphere_vm, &wanted(threshold)) == ProbeResult::Answers)
         };
         assert_eq!(answers(Some("green")), [true, true]);
         assert_eq!(answers(Some("yellow")), [false, true]);
@@ -194,7 +198,7 @@ mod tests {
         assert_eq!(probe_target(&vm, &vsphere_vm, &[]), Ok(None));
         vsphere_vm.guest.ip = Some("10.1.2.3".into());
         let own: [IpAddr; 2] = ["10.1.2.3".parse().unwrap(), "10.1.2.4".parse().unwrap()];
-        let expected = Target {
+        let expected = ProbeTarget {
             address: own[0],
             port: 6443,
             period: Duration::from_secs(3),
@@ -209,9 +213,9 @@ mod tests {
             probe.tcp_socket.as_mut().unwrap().host = Some(host.to_owned());
             probe_target(&vm, &vsphere_vm, &own)
         };
-        let patient = Target { timeout: Duration::from_mins(1), ..expected };
+        let patient = ProbeTarget { timeout: Duration::from_mins(1), ..expected };
         assert_eq!(probe("", 60), Ok(Some(patient)));
-        assert_eq!(probe("10.1.2.4", 60), Ok(Some(Target { address: own[1], ..patient })));
+        assert_eq!(probe("10.1.2.4", 60), Ok(Some(ProbeTarget { address: own[1], ..patient })));
         for host in ["10.96.0.1", "127.0.0.1", "vcenter.example.com"] {
             assert!(probe(host, 1).unwrap_err().contains(host), "{host}");
         }

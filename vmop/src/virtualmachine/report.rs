@@ -22,8 +22,8 @@ use super::identity::find::Found;
 use super::identity::uuids::parse_identity;
 use super::power::operation::next_look;
 use super::status::{
-    Outcome, Progress, blocked_status, describe_overdue, describe_question, let_go_status, paused_status,
-    status,
+    Outcome, StepProgress, blocked_status, compute_status, describe_overdue, describe_question,
+    let_go_status, paused_status,
 };
 use super::throttle::{WAITS, can_wait, quiet_after_error, quiet_while_booting};
 use crate::caches::held;
@@ -44,7 +44,7 @@ const USUAL_CHANGE: SignedDuration = SignedDuration::from_mins(2);
 const SLOW_DELETION: SignedDuration = SignedDuration::from_secs(20);
 
 /// The outcome of carrying out a plan.
-pub struct Attempt {
+pub struct PlanResult {
     /// The VM if it was created or changed, or the error.
     pub result: Result<Option<Arc<Vm>>, Error>,
     /// True if a status was written meanwhile, so that the caller's copy of the VirtualMachine is outdated.
@@ -55,10 +55,10 @@ pub struct Attempt {
 pub async fn report_attempt(
     vm: &VirtualMachine,
     facts: &Facts,
-    attempt: Attempt,
+    attempt: PlanResult,
     ctx: &Context,
 ) -> Result<Next, Error> {
-    let Attempt { result, reported } = attempt;
+    let PlanResult { result, reported } = attempt;
     let again = reported || facts.changes_nics();
     let quiet = match &result {
         Err(error) => quiet_after_error(vm, error, facts.now).map(|wait| wait.min(UNSETTLED)),
@@ -161,7 +161,7 @@ async fn report_hold_up(vm: &VirtualMachine, facts: &Facts, ctx: &Context) -> Re
     if question.is_none() && overdue.is_none() {
         return Ok(());
     }
-    let progress = Progress { vsphere_vm: vsphere_vm.as_deref(), overdue };
+    let progress = StepProgress { vsphere_vm: vsphere_vm.as_deref(), overdue };
     report(&current, Some(facts), &Outcome::Underway(progress), ctx).await
 }
 
@@ -196,7 +196,7 @@ pub async fn report(
     {
         return Ok(());
     }
-    write(vm, status(vm, facts, outcome), |severity| severity != INFO, ctx).await
+    write(vm, compute_status(vm, facts, outcome), |severity| severity != INFO, ctx).await
 }
 
 /// Waits for a deletion. If the deletion takes long, the status shows the vCenter task that the deletion waits for, or

@@ -10,7 +10,7 @@ use super::identity::find::Found;
 use super::nic::request::NicRequest;
 use super::storage::claims::{AttachTo, Volumes};
 use crate::pause;
-use crate::probe::Target;
+use crate::probe::ProbeTarget;
 use crate::templates::TemplateKey;
 
 /// The change to a readiness probe.
@@ -19,7 +19,7 @@ pub enum ProbeRequest {
     /// Keeps the probe.
     Keep,
     /// Sets the probe's target; `None` stops the probe.
-    Set(Option<Target>),
+    Set(Option<ProbeTarget>),
 }
 
 /// The requests for one VM.
@@ -41,7 +41,7 @@ pub struct Requests<'a> {
 }
 
 /// Returns the requests for `vm`.
-pub fn requests<'a>(vm: &'a VirtualMachine, facts: &'a Facts) -> Requests<'a> {
+pub fn compose_requests<'a>(vm: &'a VirtualMachine, facts: &'a Facts) -> Requests<'a> {
     let creation = facts.creation.as_deref();
     let exists = matches!(facts.found, Found::Ours(_) | Found::Moved(_));
     Requests {

@@ -22,14 +22,14 @@ pub enum Step {
     /// Adds the VM to the cluster module with this UUID. If the VM is off, this precedes power-on.
     Join(String),
     /// Changes the power state.
-    Power(PowerState, Mode),
+    Power(PowerState, PowerMode),
     /// Restarts the VM. The timestamp is the time for which the restart was requested.
-    Restart(Mode, Timestamp),
+    Restart(PowerMode, Timestamp),
 }
 
 /// The method to power off, suspend or restart a VM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum PowerMode {
     /// vCenter changes the state without asking the guest.
     #[default]
     Hard,
@@ -39,7 +39,7 @@ pub enum Mode {
     TrySoft,
 }
 
-impl Mode {
+impl PowerMode {
     /// Parses a mode field of the spec. The default is `Hard`.
     pub fn of(field: Option<&str>) -> Self {
         match field {
@@ -90,7 +90,7 @@ impl Step {
     /// Returns true if the step is already done. A result that the inventory stream doesn't show counts as not done.
     pub fn is_done(&self, vsphere_vm: &Vm) -> bool {
         match self {
-            Self::Reconfigure(spec) => bears(vsphere_vm, spec),
+            Self::Reconfigure(spec) => has_settings(vsphere_vm, spec),
             Self::Upgrade(version) => hardware_version(vsphere_vm).is_some_and(|is| is >= *version),
             Self::Customize(_) | Self::Join(_) => false,
             Self::Power(state, _) => vsphere_vm.power_state == Some(*state),
@@ -116,7 +116,7 @@ pub fn restart_note(at: Timestamp) -> (String, String) {
 }
 
 /// Returns true if the VM has every setting in `spec`. A setting that the inventory stream doesn't show counts as missing.
-fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
+fn has_settings(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
     let shown = ConfigSpec {
         // The number of cores is set together with the CPUs, and the stream doesn't show it.
         num_cores_per_socket: spec
@@ -144,11 +144,11 @@ fn bears(vsphere_vm: &Vm, spec: &ConfigSpec) -> bool {
 
 /// Returns true if both allocations have the same reservation and limit, which default to zero and unlimited.
 pub fn allocated(is: Allocation, wanted: Allocation) -> bool {
-    explicit(is) == explicit(wanted)
+    fill_defaults(is) == fill_defaults(wanted)
 }
 
 /// Returns the allocation with its defaults filled in: no reservation and no limit.
-pub fn explicit(allocation: Allocation) -> Allocation {
+pub fn fill_defaults(allocation: Allocation) -> Allocation {
     Allocation {
         reservation: Some(allocation.reservation.unwrap_or(0)),
         limit: Some(allocation.limit.unwrap_or(-1)),
@@ -180,7 +180,7 @@ mod tests {
         let mut vsphere_vm = fixtures::vsphere_vm();
         assert!(Step::Upgrade(19).is_done(&vsphere_vm) && !Step::Upgrade(20).is_done(&vsphere_vm));
         let asked: Timestamp = "2026-11-21T13:00:00.5Z".parse().unwrap();
-        let step = Step::Restart(Mode::Hard, asked);
+        let step = Step::Restart(PowerMode::Hard, asked);
         assert!(!step.is_done(&vsphere_vm));
         vsphere_vm.extra_config.extend([restart_note(asked)]);
         assert_eq!(last_restart(&vsphere_vm), Some(asked));

@@ -12,7 +12,7 @@ use vsphere::NicKind::{self, E1000, Vmxnet3};
 use vsphere::inventory::PowerState;
 use vsphere::{VirtualNic, Vm};
 
-use super::error::{Blocked, Claim, Error};
+use super::error::{Blocked, Error, TakenIdentity};
 use super::facts::Facts;
 use super::identity::find::Found;
 use super::identity::lost::loss_message;
@@ -22,8 +22,8 @@ use super::nic::adapter::Nic;
 use super::nic::device_changes::clone_nics;
 use super::plan::{self, Plan};
 use super::size::class;
-use super::status::{Outcome, status};
-use super::step::{Mode, Step};
+use super::status::{Outcome, compute_status};
+use super::step::{PowerMode, Step};
 use crate::probe::ProbeResult;
 use crate::testing::fixtures;
 use crate::unmet::Unmet;
@@ -49,7 +49,7 @@ fn planned_from(vm: &VirtualMachine, facts: &Facts) -> (Result<Plan, Blocked>, V
     let plan = plan::plan(vm, facts);
     let error = plan.clone().err().map(Error::from);
     let outcome = error.as_ref().map_or(Outcome::Done(None), Outcome::Stopped);
-    let status = status(vm, Some(facts), &outcome);
+    let status = compute_status(vm, Some(facts), &outcome);
     (plan, lines(&status.conditions))
 }
 
@@ -121,8 +121,10 @@ fn what_only_takes_time_comes_last() {
 
 #[test]
 fn another_ones_vm_is_refused_with_what_and_who() {
-    let claim =
-        Claim { what: "instance UUID 4237".into(), holder: Some("db (vm-3, without an owner)".into()) };
+    let claim = TakenIdentity {
+        what: "instance UUID 4237".into(),
+        holder: Some("db (vm-3, without an owner)".into()),
+    };
     let (plan, shown) = planned(&fixtures::virtual_machine(), Found::Claimed(claim), None);
     assert!(matches!(plan, Err(Blocked::Claimed(_))));
     insta::assert_snapshot!(shown.join("\n"));
@@ -132,7 +134,7 @@ fn running() -> VirtualMachine {
     let mut vm = fixtures::virtual_machine();
     let mut facts = fixtures::facts(Found::Ours(Arc::new(fixtures::addressed_vm())));
     facts.runtime.probe = Some(ProbeResult::Answers);
-    vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
+    vm.status = Some(compute_status(&vm, Some(&facts), &Outcome::Done(None)));
     vm
 }
 
@@ -193,7 +195,7 @@ fn a_vm_that_vcenter_lost_keeps_no_address() {
     let found = Found::Lost(loss_message(&vm, None));
     let given = vm.status.as_mut().unwrap();
     given.endpoint_addresses = vec!["10.1.0.9".to_owned()];
-    let lost = status(&vm, Some(&fixtures::facts(found)), &Outcome::Done(None));
+    let lost = compute_status(&vm, Some(&fixtures::facts(found)), &Outcome::Done(None));
     assert_eq!((lost.endpoint_addresses, lost.kept_addresses), (Vec::new(), Vec::new()));
 }
 
@@ -217,7 +219,7 @@ fn while_vcenter_is_away_a_vm_is_what_it_was() {
     let vm = running();
     let facts = fixtures::facts(away());
     let error = Error::from(plan::plan(&vm, &facts).unwrap_err());
-    assert_eq!(Some(status(&vm, Some(&facts), &Outcome::Stopped(&error))), vm.status);
+    assert_eq!(Some(compute_status(&vm, Some(&facts), &Outcome::Stopped(&error))), vm.status);
 
     let mut asked = vm.clone();
     asked.spec.power_state = Some("poweredOff".into());
@@ -247,7 +249,7 @@ fn a_vm_out_of_reach_is_what_it_was_and_only_its_probe_knows_better() {
     assert!(unseen[0].starts_with("Ready | Unknown | Unreachable"), "{unseen:?}");
     let facts = fixtures::facts(found());
     let error = Error::from(plan.unwrap_err());
-    let shown = status(&vm, Some(&facts), &Outcome::Stopped(&error));
+    let shown = compute_status(&vm, Some(&facts), &Outcome::Stopped(&error));
     let before = vm.status.unwrap();
     assert_eq!(
         (shown.vm_ip, shown.power_state, shown.bios_uuid),
@@ -274,7 +276,7 @@ fn power_is_brought_to_what_the_spec_says() {
         let vsphere_vm = Arc::new(vsphere_vm);
         let expected = plan.map_or(Plan::Settled, |state| Plan::Change {
             vsphere_vm: Arc::clone(&vsphere_vm),
-            steps: vec![Step::Power(state, Mode::Hard)],
+            steps: vec![Step::Power(state, PowerMode::Hard)],
         });
         assert_eq!(planned(&vm, Found::Ours(vsphere_vm), None).0, Ok(expected), "{wanted:?} {is:?}");
     }
@@ -289,7 +291,7 @@ fn a_fault_of_vcenter_is_reported_with_advice() {
     };
     let error = Error::Vcenter(vsphere::Error::from_fault("CloneVM_Task", fault).on("cp-0"));
     let facts = fixtures::facts_of_creation(fixtures::needs());
-    let shown = status(&fixtures::virtual_machine(), Some(&facts), &Outcome::Stopped(&error));
+    let shown = compute_status(&fixtures::virtual_machine(), Some(&facts), &Outcome::Stopped(&error));
     insta::assert_snapshot!(lines(&shown.conditions).join("\n"));
     assert_eq!(shown.phase.as_deref(), Some("Creating"));
 }
@@ -399,8 +401,8 @@ proptest! {
         facts.creation = None;
         facts.runtime.probe = Some(if answers { ProbeResult::Answers } else { ProbeResult::Unknown });
         prop_assert_eq!(plan::plan(&vm, &facts), Ok(Plan::Settled));
-        vm.status = Some(status(&vm, Some(&facts), &Outcome::Done(None)));
-        prop_assert_eq!(Some(status(&vm, Some(&facts), &Outcome::Done(None))), vm.status.clone());
+        vm.status = Some(compute_status(&vm, Some(&facts), &Outcome::Done(None)));
+        prop_assert_eq!(Some(compute_status(&vm, Some(&facts), &Outcome::Done(None))), vm.status.clone());
         let ready = conditions::holds(&vm.status.unwrap().conditions, conditions::READY);
         prop_assert_eq!(ready, on && ip && answers);
     }

@@ -11,10 +11,10 @@ use serde_json::{Value as Json, json};
 
 use crate::fault::MESSAGE;
 use crate::http::{Answer, Pool, SESSION_HEADER};
-use crate::retry::{Attempt, RetryPolicy};
+use crate::retry::{RetryPolicy, RetryableCall};
 use crate::session::SessionHandle;
 use crate::style::Form;
-use crate::wire::{refused, status_refusal};
+use crate::wire::{classify_status, convert_response_error};
 use crate::{Client, Error, Fault, Kind, Result, Value};
 
 /// A request in the form that the server supports (`/api` or `/rest`).
@@ -102,7 +102,7 @@ pub(super) struct AutomationCall<'a, F> {
     pub request: F,
 }
 
-impl<F: Fn(Form) -> Call + Send + Sync> Attempt for AutomationCall<'_, F> {
+impl<F: Fn(Form) -> Call + Send + Sync> RetryableCall for AutomationCall<'_, F> {
     type Answer = Json;
 
     fn repeatable(&self) -> bool {
@@ -206,7 +206,7 @@ fn read(name: &'static str, form: Form, answer: &Answer) -> Result<Json> {
         // At this point, the server is known to support the form, so a 404 means that the object is missing, not the
         // path.
         None if answer.status == 404 => Err(Error::new(name, Kind::NotFound { missing: None })),
-        None => Err(refused(name, status_refusal(answer.status))),
+        None => Err(convert_response_error(name, classify_status(answer.status))),
     }
 }
 

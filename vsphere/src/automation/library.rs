@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// Returns the libraries with this name. Library names needn't be unique.
-    pub async fn libraries_named(&self, name: &str) -> Result<Vec<Library>> {
+    pub async fn find_libraries(&self, name: &str) -> Result<Vec<Library>> {
         let ids: Vec<String> = self
             .automation("library find", self.reading(), |form| find(LIBRARIES, json!({ "name": name }), form))
             .await
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// Returns the IDs of a library's items.
-    pub async fn library_items(&self, library_id: &str) -> Result<Vec<String>> {
+    pub async fn list_library_items(&self, library_id: &str) -> Result<Vec<String>> {
         let part = part(library_id);
         self.automation("library items", self.reading(), |form| {
             Call::get(format!("{}?library_id={part}", form.all(ITEMS)))
@@ -130,7 +130,7 @@ impl Client {
     }
 
     /// Returns the IDs of a library's items with this name. vCenter keeps item names unique within a library.
-    pub async fn library_items_named(&self, library_id: &str, name: &str) -> Result<Vec<String>> {
+    pub async fn find_library_items(&self, library_id: &str, name: &str) -> Result<Vec<String>> {
         let spec = json!({ "library_id": library_id, "name": name });
         self.automation("library item find", self.reading(), |form| find(ITEMS, spec.clone(), form))
             .await
@@ -138,7 +138,7 @@ impl Client {
     }
 
     /// Returns the item with this ID.
-    pub async fn library_item(&self, id: &str) -> Result<LibraryItem> {
+    pub async fn read_library_item(&self, id: &str) -> Result<LibraryItem> {
         self.automation("library item", self.reading(), |form| Call::get(form.one(ITEMS, id)))
             .await
             .map_err(|error: Error| error.on(id))
@@ -158,7 +158,7 @@ impl Client {
     }
 
     /// Downloads an OVF item's descriptor in a download session and returns the descriptor.
-    pub async fn ovf_descriptor(&self, item_id: &str) -> Result<String> {
+    pub async fn download_ovf_descriptor(&self, item_id: &str) -> Result<String> {
         let session = self.open_download(item_id).await?;
         let text = self.download_descriptor(&session, item_id).await;
         self.close_download(&session).await;

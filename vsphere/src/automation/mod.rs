@@ -14,7 +14,7 @@ pub(crate) use call::decode_answer;
 pub use capture::Capture;
 pub use library::{Library, LibraryItem};
 pub use modules::ClusterModule;
-pub use ovf::{Deploy, Provisioning};
+pub use ovf::{Deploy, OvfProvisioning};
 pub use upload::{
     FileStatus, ItemFile, NewFile, NewItem, UpdateFile, UpdateSession, UpdateState, Validation,
 };
@@ -28,11 +28,11 @@ use serde::de::DeserializeOwned;
 use tracing::Instrument;
 
 use self::call::{AutomationCall, Call, count, token};
-use crate::gate::Gate;
+use crate::gate::CallGate;
 use crate::http::{Pool, SESSION_HEADER};
 use crate::retry::{RetryPolicy, call_until_done};
 use crate::style::Form;
-use crate::wire::{refused, status_refusal};
+use crate::wire::{classify_status, convert_response_error};
 use crate::{Client, Error, Kind, Result};
 
 impl Client {
@@ -62,7 +62,7 @@ impl Client {
     /// form.
     async fn automation_at<T: DeserializeOwned>(
         &self,
-        gate: &Arc<Gate>,
+        gate: &Arc<CallGate>,
         only: Option<Form>,
         name: &'static str,
         policy: RetryPolicy,
@@ -103,7 +103,7 @@ impl Client {
         let answer = http.send_within(NAME, request, self.config().call_timeout, longest).await;
         let result = answer.and_then(|answer| match answer.status {
             200 => Ok(answer.body.into()),
-            status => Err(refused(NAME, status_refusal(status))),
+            status => Err(convert_response_error(NAME, classify_status(status))),
         });
         count(self, NAME, started, &result);
         result

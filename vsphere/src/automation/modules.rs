@@ -43,7 +43,7 @@ struct Outcome {
 
 impl Client {
     /// Returns all cluster modules.
-    pub async fn cluster_modules(&self) -> Result<Vec<ClusterModule>> {
+    pub async fn list_cluster_modules(&self) -> Result<Vec<ClusterModule>> {
         let listed: Summaries = self.modules("modules", self.reading(), || Call::get(MODULES.into())).await?;
         Ok(listed.summaries.unwrap_or_default())
     }
@@ -71,7 +71,7 @@ impl Client {
     }
 
     /// Returns a module's member VMs.
-    pub async fn cluster_module_members(&self, id: &str) -> Result<Vec<MoRef>> {
+    pub async fn list_cluster_module_members(&self, id: &str) -> Result<Vec<MoRef>> {
         let members: Members = self
             .modules("module members", self.reading(), || {
                 Call::get(format!("{MODULES}/vm/{}/members", part(id)))

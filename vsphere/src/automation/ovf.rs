@@ -37,14 +37,14 @@ pub struct Deploy {
     /// The ID of the storage policy.
     pub profile: Option<String>,
     /// The disk provisioning type. If `None`, vCenter chooses.
-    pub provisioning: Option<Provisioning>,
+    pub provisioning: Option<OvfProvisioning>,
     /// The mapping from the descriptor's network names to vCenter networks.
     pub networks: Vec<(String, MoRef)>,
 }
 
 /// A disk provisioning type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provisioning {
+pub enum OvfProvisioning {
     /// Allocates space on the first write.
     Thin,
     /// Reserves the full size at creation.
@@ -53,7 +53,7 @@ pub enum Provisioning {
     EagerZeroedThick,
 }
 
-impl Provisioning {
+impl OvfProvisioning {
     fn name(self) -> &'static str {
         match self {
             Self::Thin => "thin",
@@ -220,7 +220,7 @@ mod tests {
             host: None,
             datastore: Some(MoRef::datastore("datastore-15")),
             profile: None,
-            provisioning: Some(Provisioning::Thin),
+            provisioning: Some(OvfProvisioning::Thin),
             networks: vec![("VM Network".into(), MoRef::new("Network", "network-7"))],
         }
     }

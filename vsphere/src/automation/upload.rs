@@ -26,7 +26,7 @@ use super::library::ITEMS;
 use crate::http::{Pool, SHORT_ANSWER};
 use crate::retry::RetryPolicy;
 use crate::style::Form;
-use crate::wire::{refused, status_refusal};
+use crate::wire::{classify_status, convert_response_error};
 use crate::{Client, Error, Kind, Result};
 
 /// The maximum time that an upload may go without progress. Progress is checked once per interval, so a failure may
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Returns an item's files. The list is empty until an update session has completed.
-    pub async fn library_item_files(&self, id: &str) -> Result<Vec<ItemFile>> {
+    pub async fn list_library_item_files(&self, id: &str) -> Result<Vec<ItemFile>> {
         self.automation("library item files", self.reading(), |form| {
             Call::get(match form {
                 Form::Api => format!("{}/file", form.one(ITEMS, id)),
@@ -190,11 +190,11 @@ impl Client {
         let started = Instant::now();
         let answer = tokio::select! {
             answer = http.send_within(NAME, request, LONGEST_UPLOAD, SHORT_ANSWER) => answer,
-            () = stalled(sent) => Err(Error::new(NAME, Kind::TimedOut)),
+            () = wait_until_stalled(sent) => Err(Error::new(NAME, Kind::TimedOut)),
         };
         let result = answer.and_then(|answer| match answer.status {
             200..300 => Ok(()),
-            status => Err(refused(NAME, status_refusal(status))),
+            status => Err(convert_response_error(NAME, classify_status(status))),
         });
         count(self, NAME, started, &result);
         result
@@ -202,7 +202,7 @@ impl Client {
 }
 
 /// Waits until `sent` hasn't changed for one `STALL` interval.
-async fn stalled(sent: &AtomicU64) {
+async fn wait_until_stalled(sent: &AtomicU64) {
     let mut before = None;
     loop {
         let now = Some(sent.load(Ordering::Relaxed));
@@ -227,7 +227,7 @@ fn files_path(session: &str, form: Form) -> String {
 
 /// Builds a request that creates an object of a resource kind. The `/api` form sends the token in a header, the `/rest`
 /// form in the body.
-fn creation(kind: &str, spec: Json, token: Uuid, form: Form) -> Call {
+fn build_creation(kind: &str, spec: Json, token: Uuid, form: Form) -> Call {
     let path = form.all(kind);
     match form {
         Form::Api => Call { client_token: Some(token.to_string()), ..Call::post(path, spec) },
@@ -238,11 +238,11 @@ fn creation(kind: &str, spec: Json, token: Uuid, form: Form) -> Call {
 fn create_item(item: &NewItem, token: Uuid, form: Form) -> Call {
     let NewItem { library_id, name, description, kind } = item;
     let spec = json!({ "library_id": library_id, "name": name, "description": description, "type": kind });
-    creation(ITEMS, spec, token, form)
+    build_creation(ITEMS, spec, token, form)
 }
 
 fn open_session(item_id: &str, token: Uuid, form: Form) -> Call {
-    creation(UPDATES, json!({ "library_item_id": item_id }), token, form)
+    build_creation(UPDATES, json!({ "library_item_id": item_id }), token, form)
 }
 
 fn add_file(session: &str, file: &NewFile, form: Form) -> Call {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::shared::{Built, Shared};
-use super::update::{Kind as UpdateKind, ObjectUpdate};
+use super::update::{ObjectUpdate, UpdateKind};
 use super::vm::paths;
 use crate::error::unexpected;
 use crate::http::Pool;
@@ -97,7 +97,7 @@ pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
     }
     let mut last = None;
     for _ in 0..TRIES {
-        let built = built(shared).await?;
+        let built = wait_until_built(shared).await?;
         if built.roots.lock().contains(folder) {
             return Ok(());
         }
@@ -126,7 +126,7 @@ pub(super) async fn add_root(shared: &Shared, folder: &MoRef) -> Result<()> {
 }
 
 /// Waits until the cache is complete and returns the current views. Fails after the call timeout.
-async fn built(shared: &Shared) -> Result<Arc<Built>> {
+async fn wait_until_built(shared: &Shared) -> Result<Arc<Built>> {
     let timeout = shared.client.config().call_timeout;
     let wait = async {
         let mut status = shared.status.subscribe();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::update::{Kind, ObjectUpdate};
+use super::update::{ObjectUpdate, UpdateKind};
 use super::vm::{Configuration, Vm};
 use crate::MoRef;
 
@@ -20,7 +20,7 @@ const DEPARTED: usize = 1024;
 
 /// All VMs, indexed by reference, by instance UUID, by BIOS UUID, and by folder and name.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
+pub(super) struct VmCache {
     vms: HashMap<MoRef, Arc<Vm>>,
     /// References by instance UUID. Several VMs can share a UUID after a copy outside vCenter.
     uuids: HashMap<Uuid, Vec<MoRef>>,
@@ -48,7 +48,7 @@ pub(super) struct Delta {
     pub now: Option<Arc<Vm>>,
 }
 
-impl Cache {
+impl VmCache {
     pub fn new(keep: Vec<String>) -> Self {
         Self { keep, ..Self::default() }
     }
@@ -102,7 +102,7 @@ impl Cache {
         let ObjectUpdate { obj, kind, changes } = update;
         let was = self.vms.get(&obj).cloned();
         let mut vm = match (kind, &was) {
-            (Kind::Leave, _) => {
+            (UpdateKind::Leave, _) => {
                 if let Some(left) = &mut self.left {
                     left.insert(obj.clone());
                 }
@@ -112,11 +112,11 @@ impl Cache {
                 return self.put(&obj, was, None);
             }
             // A `modify` update for a VM that has left is a late repetition.
-            (Kind::Modify, None) => return None,
+            (UpdateKind::Modify, None) => return None,
             // An `enter` update contains all properties, so start from an empty VM. `keep_last_known` restores a
             // configuration that vCenter can't read now.
-            (Kind::Enter, _) => Vm::new(obj.clone()),
-            (Kind::Modify, Some(vm)) => Vm::clone(vm),
+            (UpdateKind::Enter, _) => Vm::new(obj.clone()),
+            (UpdateKind::Modify, Some(vm)) => Vm::clone(vm),
         };
         if let Some(resent) = &mut self.resent {
             resent.insert(obj.clone());

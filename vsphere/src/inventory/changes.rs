@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::cache::Delta;
-use super::types::Change;
+use super::types::InventoryChange;
 use super::vm::Vm;
 use crate::MoRef;
 
@@ -32,9 +32,9 @@ struct State {
 }
 
 impl Changes {
-    /// Waits for changes and takes all of them: one per changed VM, and the latest [`Change::Complete`] or
-    /// [`Change::Incomplete`]. Returns `None` after the inventory has stopped.
-    pub async fn next(&mut self) -> Option<Vec<Change>> {
+    /// Waits for changes and takes all of them: one per changed VM, and the latest [`InventoryChange::Complete`] or
+    /// [`InventoryChange::Incomplete`]. Returns `None` after the inventory has stopped.
+    pub async fn next(&mut self) -> Option<Vec<InventoryChange>> {
         loop {
             {
                 let mut state = self.unread.state.lock();
@@ -52,13 +52,13 @@ impl Changes {
 }
 
 impl State {
-    fn take(&mut self) -> Vec<Change> {
+    fn take(&mut self) -> Vec<InventoryChange> {
         let vms = std::mem::take(&mut self.vms).into_iter();
-        let mut changes: Vec<Change> =
-            vms.map(|(moref, (was, now))| Change::Vm { moref, was, now }).collect();
+        let mut changes: Vec<InventoryChange> =
+            vms.map(|(moref, (was, now))| InventoryChange::Vm { moref, was, now }).collect();
         match self.complete.take() {
-            Some(true) => changes.push(Change::Complete),
-            Some(false) => changes.push(Change::Incomplete),
+            Some(true) => changes.push(InventoryChange::Complete),
+            Some(false) => changes.push(InventoryChange::Incomplete),
             None => {}
         }
         changes
@@ -138,8 +138,8 @@ mod tests {
         subscribers.notify(&[delta("a", "b")], None);
         subscribers.notify(&[delta("b", "c")], Some(true));
         let expected = vec![
-            Change::Vm { moref: MoRef::vm("vm-1"), was: Some(vm("a")), now: Some(vm("c")) },
-            Change::Complete,
+            InventoryChange::Vm { moref: MoRef::vm("vm-1"), was: Some(vm("a")), now: Some(vm("c")) },
+            InventoryChange::Complete,
         ];
         assert_eq!(changes.next().now_or_never(), Some(Some(expected)));
 

@@ -67,7 +67,7 @@ pub(super) fn heartbeat(value: &Value) -> Option<String> {
     colour.map(str::to_owned)
 }
 
-pub(super) fn tools(value: &Value) -> Option<ToolsState> {
+pub(super) fn parse_tools(value: &Value) -> Option<ToolsState> {
     match value.as_str()? {
         "guestToolsRunning" => Some(ToolsState::Running),
         "guestToolsNotRunning" => Some(ToolsState::NotRunning),
@@ -82,12 +82,12 @@ pub(super) fn customized(value: &Value) -> Option<Customized> {
 }
 
 pub(super) fn nics(value: &Value) -> Vec<GuestNic> {
-    exact(value.items().iter().filter_map(nic).take(NICS))
+    exact(value.items().iter().filter_map(parse_nic).take(NICS))
 }
 
 /// Reads a NIC. Interfaces without a virtual device, such as bridges and tunnels, are skipped: a Kubernetes node creates
 /// dozens of them.
-fn nic(value: &Value) -> Option<GuestNic> {
+fn parse_nic(value: &Value) -> Option<GuestNic> {
     let device_key = i32::try_from(value.get("deviceConfigId").as_i64()?).ok()?;
     if device_key < 0 {
         return None;

@@ -27,8 +27,8 @@ use uuid::Uuid;
 
 pub use changes::Changes;
 pub use guest::{Customized, GuestNic, ToolsState};
-pub use types::{Change, Location, Options, Presence, TaskResult};
-pub use vm::{Configuration, Guest, PowerState, Vm};
+pub use types::{InventoryChange, Location, Options, Presence, TaskResult};
+pub use vm::{Configuration, GuestState, PowerState, Vm};
 
 use self::shared::Shared;
 use crate::session::{await_task, bind_changes};

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use super::shared::Shared;
-use super::update::{Kind as UpdateKind, ObjectUpdate, UpdateSet};
+use super::update::{ObjectUpdate, UpdateKind, UpdateSet};
 use super::vm::paths;
 use crate::{Error, Kind, MoRef, ObjectContent, Result, Value};
 

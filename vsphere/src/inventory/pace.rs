@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-pub(super) struct Pace {
+pub(super) struct StreamRateLimiter {
     burst: f64,
     every: Duration,
     room: f64,
     at: Instant,
 }
 
-impl Pace {
+impl StreamRateLimiter {
     pub fn new(burst: u32, every: Duration) -> Self {
         Self { burst: burst.max(1).into(), every, room: burst.max(1).into(), at: Instant::now() }
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_burst_then_a_steady_pace() {
-        let mut pace = Pace::new(3, Duration::from_millis(100));
+        let mut pace = StreamRateLimiter::new(3, Duration::from_millis(100));
         let mut now = pace.at;
         let mut waits = Vec::new();
         for _ in 0..6 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 
-use super::cache::{Cache, Delta};
+use super::cache::{Delta, VmCache};
 use super::changes::{Changes, Subscribers};
 use super::tasks::{Outcome, Tasks};
 use super::types::{Options, Presence};
@@ -17,7 +17,7 @@ use crate::{Client, Error, MoRef};
 pub(super) struct Shared {
     pub client: Client,
     pub options: Options,
-    pub state: RwLock<State>,
+    pub state: RwLock<InventoryState>,
     pub tasks: Mutex<Tasks>,
     /// Wakes the task list loop when a caller waits for a task that isn't in the ListView of tasks yet.
     pub tasks_due: Notify,
@@ -33,8 +33,8 @@ pub(super) struct Shared {
     subscribers: Subscribers,
 }
 
-pub(super) struct State {
-    pub cache: Cache,
+pub(super) struct InventoryState {
+    pub cache: VmCache,
     pub roots: Vec<MoRef>,
     pub trouble: Option<Error>,
 }
@@ -59,11 +59,11 @@ pub(super) struct Built {
 
 impl Shared {
     pub fn new(client: Client, roots: Vec<MoRef>, options: Options) -> Self {
-        let cache = Cache::new(options.extra_config.clone());
+        let cache = VmCache::new(options.extra_config.clone());
         Self {
             client,
             options,
-            state: RwLock::new(State { cache, roots, trouble: None }),
+            state: RwLock::new(InventoryState { cache, roots, trouble: None }),
             tasks: Mutex::default(),
             tasks_due: Notify::new(),
             built: watch::Sender::new(None),
@@ -75,7 +75,7 @@ impl Shared {
         }
     }
 
-    pub fn presence(&self, find: impl FnOnce(&Cache) -> Option<&Arc<Vm>>) -> Presence {
+    pub fn presence(&self, find: impl FnOnce(&VmCache) -> Option<&Arc<Vm>>) -> Presence {
         if !self.status.borrow().complete {
             return Presence::Unknown;
         }

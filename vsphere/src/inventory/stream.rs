@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::build::build;
 use super::oversize::Oversize;
-use super::pace::Pace;
+use super::pace::StreamRateLimiter;
 use super::shared::{Built, Shared};
 use super::update::UpdateSet;
 use crate::retry::pause_after;
@@ -80,7 +80,7 @@ async fn watch(shared: &Shared, built: Built, oversize: &mut Oversize) -> (Error
 }
 
 async fn follow(shared: &Shared, built: &Built, oversize: &mut Oversize, complete: &mut bool) -> Error {
-    let mut pace = Pace::new(shared.options.burst, shared.options.pace);
+    let mut pace = StreamRateLimiter::new(shared.options.burst, shared.options.pace);
     let mut version = String::new();
     let mut truncated = false;
     let mut failures = 0;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::build::call;
-use super::pace::Pace;
+use super::pace::StreamRateLimiter;
 use super::shared::{Built, Shared};
 use super::stream::is_passing;
 use super::tasks::Batch;
@@ -11,14 +11,14 @@ use crate::retry::pause_after;
 use crate::{Error, Kind, Object, Result, Value};
 
 pub(super) async fn run(shared: Arc<Shared>) {
-    let mut pace = Pace::new(shared.options.burst, shared.options.pace);
+    let mut pace = StreamRateLimiter::new(shared.options.burst, shared.options.pace);
     let mut failures = 0;
     loop {
         while !shared.tasks.lock().due() {
             shared.tasks_due.notified().await;
         }
         pace.turn().await;
-        let Some(built) = built(&shared).await else { return };
+        let Some(built) = wait_until_built(&shared).await else { return };
         let batch = shared.tasks.lock().batch();
         if batch.add.is_empty() {
             shared.tasks.lock().put_back(batch);
@@ -35,14 +35,14 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Err(error) => {
                 failures += 1;
                 shared.tasks.lock().put_back(batch);
-                mend(&shared, &built, &error).await;
+                repair_views(&shared, &built, &error).await;
                 tokio::time::sleep(pause_after(failures)).await;
             }
         }
     }
 }
 
-async fn built(shared: &Shared) -> Option<Arc<Built>> {
+async fn wait_until_built(shared: &Shared) -> Option<Arc<Built>> {
     let mut built = shared.built.subscribe();
     built.wait_for(Option::is_some).await.ok().and_then(|built| built.clone())
 }
@@ -56,7 +56,7 @@ async fn add_to_list(shared: &Shared, built: &Built, batch: &Batch) -> Result<Va
 }
 
 /// Requests new views unless the error is transient, because any other error means that the ListView of tasks is gone.
-async fn mend(shared: &Shared, built: &Arc<Built>, error: &Error) {
+async fn repair_views(shared: &Shared, built: &Arc<Built>, error: &Error) {
     tracing::debug!(%error, "cannot update the list of tasks");
     if !is_passing(error) {
         let same = shared.built.borrow().as_ref().is_some_and(|now| Arc::ptr_eq(now, built));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 use super::types::TaskResult;
-use super::update::{Kind as UpdateKind, ObjectUpdate};
+use super::update::{ObjectUpdate, UpdateKind};
 use crate::{Error, Fault, Kind, MoRef, Result, Value};
 
 pub(super) type Outcome = Result<TaskResult>;

@@ -46,7 +46,7 @@ pub enum Location {
 
 /// An inventory change since the last read.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum InventoryChange {
     /// A VM appeared, changed or left. Several changes to one VM between two reads are merged.
     Vm {
         moref: MoRef,

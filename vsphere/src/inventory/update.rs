@@ -14,13 +14,13 @@ pub(super) struct UpdateSet {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ObjectUpdate {
     pub obj: MoRef,
-    pub kind: Kind,
+    pub kind: UpdateKind,
     /// Property paths and their new values; null if the property is unset.
     pub changes: Vec<(String, Value)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum UpdateKind {
     Enter,
     Modify,
     Leave,
@@ -47,9 +47,9 @@ impl ObjectUpdate {
     fn read(update: Value) -> Option<Self> {
         let obj = update.get("obj").as_moref()?.clone();
         let kind = match update.get("kind").as_str()? {
-            "enter" => Kind::Enter,
-            "modify" => Kind::Modify,
-            "leave" => Kind::Leave,
+            "enter" => UpdateKind::Enter,
+            "modify" => UpdateKind::Modify,
+            "leave" => UpdateKind::Leave,
             _ => return None,
         };
         let changes = update.take("changeSet").into_items().into_iter().filter_map(read_change).collect();
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!((set.version.as_str(), set.truncated), ("3", true));
         let modified = ObjectUpdate {
             obj: MoRef::task("task-9"),
-            kind: Kind::Modify,
+            kind: UpdateKind::Modify,
             changes: vec![
                 ("info.state".into(), "success".into()),
                 ("info.result".into(), MoRef::vm("vm-7").into()),
@@ -90,7 +90,7 @@ mod tests {
                 ("info.progress".into(), Value::Null),
             ],
         };
-        let left = ObjectUpdate { obj: MoRef::vm("vm-1"), kind: Kind::Leave, changes: Vec::new() };
+        let left = ObjectUpdate { obj: MoRef::vm("vm-1"), kind: UpdateKind::Leave, changes: Vec::new() };
         assert_eq!(set.objects, [modified, left]);
         assert!(UpdateSet::read(Value::Null).is_none());
     }

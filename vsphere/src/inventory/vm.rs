@@ -56,7 +56,7 @@ pub struct Vm {
     pub change_tracking: Option<bool>,
     /// The virtual hardware version, such as `vmx-19`.
     pub hardware_version: String,
-    pub guest: Guest,
+    pub guest: GuestState,
 }
 
 /// The freshness of a VM's configuration values (UUIDs, ExtraConfig, hardware, owner).
@@ -76,7 +76,7 @@ pub enum Configuration {
 
 /// The state that a guest reports through VMware Tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Guest {
+pub struct GuestState {
     /// The primary address according to VMware Tools.
     pub ip: Option<String>,
     pub host_name: Option<String>,
@@ -176,7 +176,7 @@ impl Vm {
             change_version: String::new(),
             change_tracking: None,
             hardware_version: String::new(),
-            guest: Guest::default(),
+            guest: GuestState::default(),
         }
     }
 
@@ -215,7 +215,7 @@ impl Vm {
             "config.version" => self.hardware_version = text().unwrap_or_default(),
             "guest.ipAddress" => self.guest.ip = guest::address(value),
             "guest.hostName" => self.guest.host_name = guest::host_name(value),
-            "guest.toolsRunningStatus" => self.guest.tools = guest::tools(value),
+            "guest.toolsRunningStatus" => self.guest.tools = guest::parse_tools(value),
             "guest.net" => self.guest.nics = guest::nics(value),
             "guestHeartbeatStatus" => self.guest.heartbeat = guest::heartbeat(value),
             "guest.customizationInfo" => self.guest.customization = guest::customized(value),

@@ -18,7 +18,7 @@ impl StandIns {
             return text.to_owned();
         }
         let number = self.0.len() + 1;
-        self.0.entry(text.to_owned()).or_insert_with(|| form(text, number)).clone()
+        self.0.entry(text.to_owned()).or_insert_with(|| create_stand_in(text, number)).clone()
     }
 
     /// Redacts a string where vCenter sends only managed object IDs. Keeps the string if `is_own_id` accepts it, which
@@ -99,7 +99,7 @@ fn is_own_id(id: &str) -> bool {
 
 /// Creates a stand-in in the format of the original string: UUID, IP address, MAC address, or otherwise `text-N`.
 /// `number` makes the stand-in unique.
-fn form(text: &str, number: usize) -> String {
+fn create_stand_in(text: &str, number: usize) -> String {
     let (high, low) = (number >> 8 & 0xff, number & 0xff);
     if Uuid::try_parse(text).is_ok() {
         return format!("00000000-0000-4000-8000-{number:012x}");

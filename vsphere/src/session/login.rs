@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use reqwest::{Method, RequestBuilder};
 use tracing::Instrument;
 
-use super::ticket::Ticket;
+use super::ticket::SessionTokens;
 use crate::config::Credentials;
 use crate::error::unexpected;
 use crate::http::{Answer, Http, Pool, SESSION_HEADER, SHORT_ANSWER};
 use crate::style::lacks_api;
-use crate::wire::{Codec, refused, status_refusal};
-use crate::{Error, Kind, Metrics, MoRef, Object, Result};
+use crate::wire::{Codec, classify_status, convert_response_error};
+use crate::{CallMetrics, Error, Kind, MoRef, Object, Result};
 
 /// The path for Automation API sessions.
 const SESSION: &str = "/api/session";
@@ -20,14 +20,14 @@ const SESSION: &str = "/api/session";
 const OLD_SESSION: &str = "/rest/com/vmware/cis/session";
 
 /// The connection that logins and logouts use.
-pub(crate) struct Transport<'a> {
+pub(crate) struct LoginConnection<'a> {
     pub http: &'a Http,
     pub codec: &'a dyn Codec,
     pub timeout: Duration,
-    pub metrics: &'a Metrics,
+    pub metrics: &'a CallMetrics,
 }
 
-impl Transport<'_> {
+impl LoginConnection<'_> {
     /// Opens a VIM API session and returns it in the codec's format.
     pub(super) async fn log_in(&self, manager: &MoRef, credentials: &Credentials) -> Result<Arc<str>> {
         let opened = async {
@@ -37,7 +37,7 @@ impl Transport<'_> {
             let out = self.codec.encode(manager, "Login", Some(&args), None);
             let answer = self.send("Login", self.http.outgoing(Pool::Calls, out)).await?;
             let decoded = self.codec.decode(answer.status, &answer.body);
-            decoded.map_err(|refusal| match refused("Login", refusal) {
+            decoded.map_err(|refusal| match convert_response_error("Login", refusal) {
                 // A login can't lose a session, so the credentials were rejected.
                 error if *error.kind() == Kind::NotAuthenticated => Error::new("Login", Kind::InvalidLogin),
                 error => error,
@@ -67,7 +67,7 @@ impl Transport<'_> {
 
     /// Ends a session and, if the Automation API uses a separate session, that session first. Failures are ignored,
     /// because unused sessions expire.
-    pub(super) async fn log_out(&self, manager: &MoRef, ticket: Ticket) {
+    pub(super) async fn log_out(&self, manager: &MoRef, ticket: SessionTokens) {
         if ticket.apart
             && let Some(token) = &ticket.automation
         {
@@ -107,6 +107,6 @@ fn read_token(answer: &Answer, field: &str) -> Result<Arc<str>> {
             token.as_str().map(Arc::from).ok_or_else(|| unexpected("Login", "no token in the answer"))
         }
         401 => Err(Error::new("Login", Kind::InvalidLogin)),
-        status => Err(refused("Login", status_refusal(status))),
+        status => Err(convert_response_error("Login", classify_status(status))),
     }
 }

@@ -17,10 +17,10 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::{Mutex as PlainMutex, RwLock};
 use tokio::sync::{Mutex, oneshot, watch};
 
-pub(crate) use login::Transport;
+pub(crate) use login::LoginConnection;
 pub use pin::{AwaitedTask, awaited_task, with_bound_changes};
 pub(crate) use pin::{await_task, bind_changes, check_change};
-pub(crate) use ticket::Ticket;
+pub(crate) use ticket::SessionTokens;
 
 use crate::config::Credentials;
 use crate::wire::{Codec, numbers};
@@ -46,7 +46,7 @@ pub(crate) struct Session {
     /// Tells whether the Automation API accepts the VIM API token.
     sharing: RwLock<Sharing>,
     /// Replaced sessions that haven't ended yet.
-    replaced: PlainMutex<Vec<(u64, Ticket)>>,
+    replaced: PlainMutex<Vec<(u64, SessionTokens)>>,
     manager: MoRef,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Session {
 #[derive(Clone)]
 pub(crate) struct SessionHandle {
     pub epoch: u64,
-    pub ticket: Ticket,
+    pub ticket: SessionTokens,
     /// Dropped with the session's last handle. The drop resolves `unused`.
     _in_use: Arc<oneshot::Sender<Infallible>>,
 }
@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// Returns the current session. Logs in if there is none.
-    pub async fn current(&self, via: &Transport<'_>) -> Result<SessionHandle> {
+    pub async fn current(&self, via: &LoginConnection<'_>) -> Result<SessionHandle> {
         let live = self.live.read().clone();
         match live {
             Some(live) => Ok(live),
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Returns a session other than number `dead`. Logs in unless another caller already has.
-    pub async fn renew(&self, via: &Transport<'_>, dead: u64) -> Result<SessionHandle> {
+    pub async fn renew(&self, via: &LoginConnection<'_>, dead: u64) -> Result<SessionHandle> {
         let asked = Instant::now();
         let mut renewal = self.renewal.lock().await;
         if let Some(live) = self.live.read().clone().filter(|live| live.epoch != dead) {
@@ -141,7 +141,11 @@ impl Session {
 
     /// Switches to other credentials and returns the old session, or `None` if the credentials are unchanged or there
     /// was no session. The old session stays in use until the new credentials have opened a new session.
-    pub async fn rotate(&self, via: &Transport<'_>, credentials: Credentials) -> Result<Option<Replaced>> {
+    pub async fn rotate(
+        &self,
+        via: &LoginConnection<'_>,
+        credentials: Credentials,
+    ) -> Result<Option<Replaced>> {
         let asked = Instant::now();
         let mut renewal = self.renewal.lock().await;
         if *self.credentials.read() == credentials {
@@ -159,7 +163,7 @@ impl Session {
     }
 
     /// Ends a replaced session.
-    pub async fn retire(&self, via: &Transport<'_>, replaced: Replaced) {
+    pub async fn retire(&self, via: &LoginConnection<'_>, replaced: Replaced) {
         let ticket = {
             let mut all = self.replaced.lock();
             let at = all.iter().position(|(epoch, _)| *epoch == replaced.epoch);
@@ -188,7 +192,7 @@ impl Session {
 
     async fn log_in(
         &self,
-        via: &Transport<'_>,
+        via: &LoginConnection<'_>,
         renewal: &mut Renewal,
         credentials: &Credentials,
     ) -> Result<Arc<str>> {
@@ -201,13 +205,13 @@ impl Session {
     }
 
     /// Makes `session` the current session, with a new number.
-    fn install(&self, via: &Transport<'_>, renewal: &mut Renewal, session: Arc<str>) -> SessionHandle {
+    fn install(&self, via: &LoginConnection<'_>, renewal: &mut Renewal, session: Arc<str>) -> SessionHandle {
         let epoch = self.epoch.borrow().wrapping_add(1).max(1);
         let shares = *self.sharing.read() != Sharing::Not;
         let automation = shares.then(|| via.codec.token(&session));
         let (in_use, unused) = oneshot::channel();
         renewal.unused = Some(unused);
-        let ticket = Ticket { session, automation, apart: !shares };
+        let ticket = SessionTokens { session, automation, apart: !shares };
         let live = SessionHandle { epoch, ticket, _in_use: Arc::new(in_use) };
         *self.live.write() = Some(live.clone());
         self.epoch.send_replace(epoch);
@@ -216,7 +220,11 @@ impl Session {
     }
 
     /// Returns the current session with an Automation API token. Fetching the token may require a separate login.
-    pub async fn with_automation(&self, via: &Transport<'_>, live: SessionHandle) -> Result<SessionHandle> {
+    pub async fn with_automation(
+        &self,
+        via: &LoginConnection<'_>,
+        live: SessionHandle,
+    ) -> Result<SessionHandle> {
         if live.ticket.automation.is_some() {
             return Ok(live);
         }
@@ -258,7 +266,7 @@ impl Session {
     }
 
     /// Ends all sessions. Later calls fail instead of logging in again.
-    pub async fn log_out(&self, via: &Transport<'_>) {
+    pub async fn log_out(&self, via: &LoginConnection<'_>) {
         let _single = self.renewal.lock().await;
         self.closed.store(true, Ordering::SeqCst);
         let live = self.live.write().take();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// The tokens of an open session.
 #[derive(Clone)]
-pub(crate) struct Ticket {
+pub(crate) struct SessionTokens {
     /// The VIM API session, in the codec's format.
     pub session: Arc<str>,
     /// The Automation API token. `None` if the Automation API needs a separate token that hasn't been fetched yet.

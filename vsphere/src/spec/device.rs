@@ -1,6 +1,6 @@
 //! Network adapters, and the changes that add, edit and remove devices.
 
-use super::disk::{Change, DiskChange};
+use super::disk::{DiskChange, DiskChangeFields};
 use super::profile::profiles;
 use crate::{MoRef, Object, Value};
 
@@ -53,7 +53,7 @@ impl From<DeviceChange> for Value {
             DeviceChange::Edit(edited) => nic("edit", edited),
             DeviceChange::Remove(removed) => nic("remove", removed),
             DeviceChange::Disk(change) => {
-                let Change { operation, file_operation, device, profiles } = change.into();
+                let DiskChangeFields { operation, file_operation, device, profiles } = change.into();
                 (operation, file_operation, device.into(), profiles)
             }
             DeviceChange::Other { operation, file_operation, device } => {

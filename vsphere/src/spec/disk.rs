@@ -8,7 +8,7 @@ use crate::{MoRef, Object, Value};
 
 /// A virtual disk of a VM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disk {
+pub struct VirtualDisk {
     /// The device key.
     pub key: i32,
     /// The key of the disk's controller.
@@ -35,7 +35,7 @@ pub struct Disk {
     pub mode: Cow<'static, str>,
 }
 
-impl Disk {
+impl VirtualDisk {
     /// Returns the device object that identifies this disk in a request.
     pub(crate) fn device(&self) -> Object {
         existing(self, self.capacity)
@@ -94,7 +94,7 @@ fn chain(backing: &Value) -> Vec<String> {
 
 /// A disk controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Controller {
+pub struct DiskController {
     /// The device key.
     pub key: i32,
     /// The device type, such as `ParaVirtualSCSIController`.
@@ -105,7 +105,7 @@ pub struct Controller {
     pub reserved_unit: Option<i32>,
 }
 
-impl Controller {
+impl DiskController {
     /// Reads a disk controller; returns `None` for any other device.
     pub fn read(device: &Value) -> Option<Self> {
         let (kind, _) = DISK_CONTROLLERS.iter().find(|known| known.0 == device.type_name())?;
@@ -144,7 +144,7 @@ fn is_scsi(kind: &str) -> bool {
 
 /// The space allocation for a new disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Provisioning {
+pub enum DiskProvisioning {
     /// Uses the default of the datastore or the storage policy.
     #[default]
     Default,
@@ -156,7 +156,7 @@ pub enum Provisioning {
     EagerZeroed,
 }
 
-impl Provisioning {
+impl DiskProvisioning {
     fn onto(self, backing: Object) -> Object {
         match self {
             Self::Default => backing,
@@ -188,29 +188,29 @@ pub enum DiskChange {
         /// The capacity in bytes.
         capacity: u64,
         /// The space allocation.
-        provisioning: Provisioning,
+        provisioning: DiskProvisioning,
         /// The datastore name; `None` for the VM home's datastore.
         datastore: Option<String>,
         /// The storage policy IDs.
         profiles: Vec<String>,
     },
     /// Grows the disk to a new capacity in bytes.
-    Grow(Disk, u64),
+    Grow(VirtualDisk, u64),
     /// Removes the disk from the VM and keeps its file.
-    Detach(Disk),
+    Detach(VirtualDisk),
     /// Removes the disk from the VM and deletes its file.
-    Destroy(Disk),
+    Destroy(VirtualDisk),
 }
 
 /// The parts of a `VirtualDeviceConfigSpec` for a disk change. `profiles` contains storage policy IDs.
-pub(super) struct Change {
+pub(super) struct DiskChangeFields {
     pub operation: &'static str,
     pub file_operation: Option<&'static str>,
     pub device: Object,
     pub profiles: Vec<String>,
 }
 
-impl From<DiskChange> for Change {
+impl From<DiskChange> for DiskChangeFields {
     fn from(change: DiskChange) -> Self {
         let plain = |operation, file_operation, device| Self {
             operation,
@@ -248,7 +248,7 @@ fn controller(key: i32, bus: i32) -> Object {
         .with("sharedBus", "noSharing")
 }
 
-fn existing(disk: &Disk, capacity: u64) -> Object {
+fn existing(disk: &VirtualDisk, capacity: u64) -> Object {
     let backing = disk.file.as_deref().map(|file| {
         Object::new(FLAT)
             .with("fileName", file)
@@ -296,14 +296,14 @@ pub struct DiskLocator {
     /// The method for creating the disk; `None` for the clone's default.
     pub move_type: Option<DiskMoveType>,
     /// The space allocation.
-    pub provisioning: Provisioning,
+    pub provisioning: DiskProvisioning,
     /// The storage policy IDs.
     pub profiles: Vec<String>,
 }
 
 impl From<DiskLocator> for Value {
     fn from(disk: DiskLocator) -> Self {
-        let backing = (disk.provisioning != Provisioning::Default).then(|| {
+        let backing = (disk.provisioning != DiskProvisioning::Default).then(|| {
             let backing = Object::new(FLAT).with("fileName", "").with("diskMode", PERSISTENT);
             disk.provisioning.onto(backing)
         });
@@ -337,15 +337,15 @@ mod tests {
             .with("controllerKey", 1000)
             .with("unitNumber", 0)
             .with("capacityInKB", 1024);
-        insta::assert_debug_snapshot!(Disk::read(&device.into()).unwrap());
-        assert_eq!(Disk::read(&Object::new("VirtualVmxnet3").with("key", 4000).into()), None);
+        insta::assert_debug_snapshot!(VirtualDisk::read(&device.into()).unwrap());
+        assert_eq!(VirtualDisk::read(&Object::new("VirtualVmxnet3").with("key", 4000).into()), None);
     }
 
     #[test]
     fn a_scsi_controller_keeps_a_place_for_itself() {
         let device: Value =
             Object::new("ParaVirtualSCSIController").with("key", 1000).with("busNumber", 0).into();
-        let read = Controller::read(&device).unwrap();
+        let read = DiskController::read(&device).unwrap();
         assert_eq!((read.places(), read.reserved_unit, read.is_scsi()), (16, Some(7), true));
     }
 }

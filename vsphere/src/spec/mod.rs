@@ -14,11 +14,11 @@ mod vm;
 
 pub use customization::{CustomizationAdapter, CustomizationIdentity, CustomizationSpec, FixedIpv4};
 pub use device::{Backing, DeviceChange, NicBacking, NicKind, VirtualNic};
-pub use disk::{Controller, Disk, DiskChange, DiskLocator, DiskMoveType, Provisioning};
+pub use disk::{DiskChange, DiskController, DiskLocator, DiskMoveType, DiskProvisioning, VirtualDisk};
 pub use extra_config::ExtraConfig;
 pub(crate) use filter::{filter_spec, object_spec, property_spec, traversal};
 pub use raw::BaseConfig;
-pub use vapp::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
+pub use vapp::{OVF_TRANSPORT_GUEST_INFO, VAppChange, VAppProperty};
 pub(crate) use vm::escape_name;
 pub use vm::unescape_name;
 pub use vm::{Allocation, CloneSpec, ConfigSpec, ManagedBy, RelocateSpec};

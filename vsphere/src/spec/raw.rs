@@ -46,7 +46,7 @@ impl BaseConfig {
         let add = Object::new("VirtualDeviceConfigSpec").with("operation", "add").with("device", device);
         let more =
             Object::new(SPEC).with("deviceChange", vec![add]).with("memoryReservationLockedToMax", true);
-        Self(merged(&more, &self.0))
+        Self(merge_specs(&more, &self.0))
     }
 
     /// Adds ExtraConfig options, as keys and values. Existing values take precedence.
@@ -58,7 +58,7 @@ impl BaseConfig {
                 Object::new("OptionValue").with("key", *key).with("value", Value::any_string(*value))
             })
             .collect();
-        Self(merged(&self.0, &Object::new(SPEC).with("extraConfig", options)))
+        Self(merge_specs(&self.0, &Object::new(SPEC).with("extraConfig", options)))
     }
 
     /// Returns true if the config sets the cores per socket.
@@ -87,13 +87,13 @@ impl BaseConfig {
 
     /// Merges `own` with these settings, and returns the result. Fields in `own` take precedence.
     pub(super) fn below(&self, own: &Object) -> Object {
-        merged(own, &self.0)
+        merge_specs(own, &self.0)
     }
 }
 
 /// Merges two specs in WSDL order. Fields in `own` take precedence, except that device changes are concatenated, and
 /// ExtraConfig and allocations are merged entry by entry.
-fn merged(own: &Object, base: &Object) -> Object {
+fn merge_specs(own: &Object, base: &Object) -> Object {
     let mut whole = Object::new(SPEC);
     for name in CONFIG_SPEC {
         let (ours, theirs) = (own.get(name), base.get(name));
@@ -104,8 +104,8 @@ fn merged(own: &Object, base: &Object) -> Object {
             ("deviceChange", ..) => {
                 theirs.items().iter().chain(ours.items()).cloned().collect::<Vec<_>>().into()
             }
-            ("extraConfig", ..) => options(ours, theirs),
-            ("cpuAllocation" | "memoryAllocation", ..) => allocation(ours, theirs),
+            ("extraConfig", ..) => merge_options(ours, theirs),
+            ("cpuAllocation" | "memoryAllocation", ..) => merge_allocation(ours, theirs),
             _ => ours.clone(),
         };
         whole.push(*name, value);
@@ -113,14 +113,14 @@ fn merged(own: &Object, base: &Object) -> Object {
     whole
 }
 
-fn options(ours: &Value, theirs: &Value) -> Value {
+fn merge_options(ours: &Value, theirs: &Value) -> Value {
     let key = |option: &Value| option.get("key").as_str().unwrap_or_default().to_owned();
     let taken: Vec<String> = ours.items().iter().map(key).collect();
     let free = theirs.items().iter().filter(|option| !taken.contains(&key(option)));
     free.chain(ours.items()).cloned().collect::<Vec<_>>().into()
 }
 
-fn allocation(ours: &Value, theirs: &Value) -> Value {
+fn merge_allocation(ours: &Value, theirs: &Value) -> Value {
     const ALLOCATION: &str = "ResourceAllocationInfo";
     let mut whole = Object::new(ALLOCATION);
     for name in order(ALLOCATION).unwrap_or_default() {

@@ -9,7 +9,7 @@ pub const OVF_TRANSPORT_GUEST_INFO: &str = "com.vmware.guestInfo";
 
 /// A change to a VM's OVF properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VAppConfigSpec {
+pub struct VAppChange {
     /// Properties with new values. Each must already exist on the VM.
     pub properties: Vec<VAppProperty>,
     /// The transports through which the guest reads the properties. An empty list keeps the current transports.
@@ -88,8 +88,8 @@ impl From<VAppProperty> for Value {
     }
 }
 
-impl From<VAppConfigSpec> for Value {
-    fn from(spec: VAppConfigSpec) -> Self {
+impl From<VAppChange> for Value {
+    fn from(spec: VAppChange) -> Self {
         let edited = |property: VAppProperty| {
             Object::new("VAppPropertySpec").with("operation", "edit").with("info", property)
         };

@@ -6,7 +6,7 @@ use super::disk::{DiskLocator, DiskMoveType};
 use super::extra_config::ExtraConfig;
 use super::profile::profiles;
 use super::raw::BaseConfig;
-use super::vapp::VAppConfigSpec;
+use super::vapp::VAppChange;
 use crate::{MoRef, Object, Value};
 
 /// A change to a VM's settings. Fields that are `None` or empty keep the current value.
@@ -42,7 +42,7 @@ pub struct ConfigSpec {
     /// Changes to ExtraConfig. An empty value removes the key.
     pub extra_config: ExtraConfig,
     /// Changes to OVF properties.
-    pub v_app_config: Option<VAppConfigSpec>,
+    pub v_app_config: Option<VAppChange>,
     /// Removes the OVF environment, so that cloud-init doesn't prefer it over guestinfo.
     pub v_app_config_removed: Option<bool>,
     /// Enables or disables changed block tracking.

@@ -5,9 +5,9 @@ use uuid::Uuid;
 use super::fake::{Fake, moref};
 use crate::{
     Allocation, Backing, CloneSpec, ConfigSpec, CustomizationAdapter, CustomizationIdentity,
-    CustomizationSpec, DeviceChange, Disk, DiskChange, DiskLocator, DiskMoveType, FixedIpv4, ManagedBy,
-    MoRef, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, Provisioning, RelocateSpec, VAppConfigSpec,
-    VAppProperty, VirtualNic, WireKind,
+    CustomizationSpec, DeviceChange, DiskChange, DiskLocator, DiskMoveType, DiskProvisioning, FixedIpv4,
+    ManagedBy, MoRef, NicBacking, NicKind, OVF_TRANSPORT_GUEST_INFO, RelocateSpec, VAppChange, VAppProperty,
+    VirtualDisk, VirtualNic, WireKind,
 };
 
 async fn recorder(wire: WireKind) -> Fake {
@@ -55,7 +55,7 @@ fn everything() -> ConfigSpec {
             ("guestinfo.vendordata".into(), String::new()),
         ]
         .into(),
-        v_app_config: Some(VAppConfigSpec {
+        v_app_config: Some(VAppChange {
             properties: vec![property()],
             transports: vec![OVF_TRANSPORT_GUEST_INFO.into()],
         }),
@@ -111,15 +111,15 @@ fn linux() -> CustomizationSpec {
     customization(identity, vec![both, CustomizationAdapter::default()])
 }
 
-fn disk() -> Disk {
-    Disk {
+fn disk() -> VirtualDisk {
+    VirtualDisk {
         key: 2001,
         controller: Some(1000),
         unit: Some(1),
         capacity: 1 << 30,
         file: Some("[ds0] cp-0/cp-0_1.vmdk".into()),
         mode: "persistent".into(),
-        ..Disk::default()
+        ..VirtualDisk::default()
     }
 }
 
@@ -130,7 +130,7 @@ fn disks() -> impl Iterator<Item = DeviceChange> {
         controller: -1,
         unit: 0,
         capacity: 2 << 30,
-        provisioning: Provisioning::Thin,
+        provisioning: DiskProvisioning::Thin,
         datastore: Some("ds1".into()),
         profiles: vec!["policy-1".into()],
     };
@@ -182,7 +182,7 @@ fn linked_clone() -> CloneSpec {
                 key: 2000,
                 datastore: MoRef::datastore("datastore-15"),
                 move_type: Some(DiskMoveType::MoveAllDiskBackingsAndDisallowSharing),
-                provisioning: Provisioning::EagerZeroed,
+                provisioning: DiskProvisioning::EagerZeroed,
                 profiles: vec!["policy-2".into()],
             }],
             profiles: vec!["policy-1".into()],
@@ -273,10 +273,10 @@ async fn a_folder_that_goes_while_folders_are_read_has_no_children(wire: WireKin
     .await;
     let client = fake.client().await;
     let datacenter = MoRef::datacenter("datacenter-2");
-    let folders = client.vm_folders(&datacenter).await.unwrap();
+    let folders = client.list_vm_folders(&datacenter).await.unwrap();
     assert_eq!(folders.iter().map(|folder| folder.path.as_str()).collect::<Vec<_>>(), ["", "dev"]);
     root_exists.store(false, std::sync::atomic::Ordering::SeqCst);
-    assert!(client.vm_folders(&datacenter).await.unwrap_err().is_not_found());
+    assert!(client.list_vm_folders(&datacenter).await.unwrap_err().is_not_found());
 }
 
 async fn what_is_read_in_pages_is_read_to_the_end(wire: WireKind) {

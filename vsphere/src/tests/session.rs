@@ -9,7 +9,7 @@ use futures::future::join_all;
 use futures::stream;
 
 use super::fake::{Fake, Reply, Seen, fault, json, moref};
-use crate::{Config, Credentials, Guard, Kind, MoRef, WireKind};
+use crate::{ChangeGuard, Config, Credentials, Kind, MoRef, WireKind};
 
 fn other() -> Credentials {
     Credentials { username: "user".into(), password: "other".into() }
@@ -111,7 +111,7 @@ async fn nothing_is_changed_once_the_guard_says_no(wire: WireKind) {
     let fake = Fake::start(wire, |_| None).await;
     let may = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&may);
-    let guard = Guard::new(move || asked.load(Ordering::SeqCst));
+    let guard = ChangeGuard::new(move || asked.load(Ordering::SeqCst));
     let client = fake.connect(Config { guard, ..fake.config() }).await.unwrap();
     let error = client.power_on(&MoRef::vm("vm-1")).await.unwrap_err();
     assert_eq!(*error.kind(), Kind::Canceled);

@@ -1,7 +1,7 @@
 //! Tests that accessors read text from XML and that debug output doesn't contain secrets.
 
 use super::*;
-use crate::{CustomizationIdentity, CustomizationSpec, VAppConfigSpec, VAppProperty};
+use crate::{CustomizationIdentity, CustomizationSpec, VAppChange, VAppProperty};
 
 #[test]
 fn accessors_read_what_xml_leaves_as_text() {
@@ -33,7 +33,7 @@ fn secrets_are_not_printed() {
 fn debug_output_omits_the_data_of_a_guest() {
     const CANARY: &str = "ca key";
     let property = VAppProperty { value: Some(CANARY.into()), ..VAppProperty::default() };
-    let properties = VAppConfigSpec { properties: vec![property], ..VAppConfigSpec::default() };
+    let properties = VAppChange { properties: vec![property], ..VAppChange::default() };
     let prep = |identity| CustomizationSpec {
         identity,
         dns_suffixes: Vec::new(),

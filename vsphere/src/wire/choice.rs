@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 
-use super::codec::{Codec, WireKind, refused, status_refusal};
+use super::codec::{Codec, WireKind, classify_status, convert_response_error};
 use super::soap::Soap;
 use super::soap::reader::Reader;
 use super::vijson::ViJson;
@@ -29,24 +29,24 @@ const FIRST_WITH_POLICIES: [u32; 3] = [8, 0, 3];
 pub(crate) async fn choose(http: &Http, config: &Config) -> Result<(Box<dyn Codec>, Value)> {
     let timeout = config.call_timeout;
     let codec: Box<dyn Codec> = match config.wire {
-        WireChoice::Soap => Box::new(Soap { version: version(http, timeout).await? }),
+        WireChoice::Soap => Box::new(Soap { version: choose_version(http, timeout).await? }),
         WireChoice::ViJson => {
             Box::new(ViJson { release: release(http, timeout).await?.ok_or_else(no_json)? })
         }
-        WireChoice::Auto => best(http, timeout).await?,
+        WireChoice::Auto => choose_codec(http, timeout).await?,
     };
     let content = service_content(http, &*codec, timeout).await?;
     Ok((codec, content))
 }
 
-async fn best(http: &Http, timeout: Duration) -> Result<Box<dyn Codec>> {
+async fn choose_codec(http: &Http, timeout: Duration) -> Result<Box<dyn Codec>> {
     let asked = release(http, timeout).await;
     match asked {
         Ok(Some(release)) => Ok(Box::new(ViJson { release })),
-        Ok(None) => Ok(Box::new(Soap { version: version(http, timeout).await? })),
+        Ok(None) => Ok(Box::new(Soap { version: choose_version(http, timeout).await? })),
         // Old servers reject the unknown path in many ways. A new server may respond in the same way while it starts,
         // so check the version.
-        Err(error) if answered(&error) => match version(http, timeout).await {
+        Err(error) if answered(&error) => match choose_version(http, timeout).await {
             Ok(version) if numbers(&version).as_slice() < FIRST_WITH_JSON.as_slice() => {
                 Ok(Box::new(Soap { version }))
             }
@@ -86,27 +86,27 @@ async fn release(http: &Http, timeout: Duration) -> Result<Option<String>> {
                 Err(error) => Err(error),
             }
         }
-        status => Err(refused("hello", status_refusal(status))),
+        status => Err(convert_response_error("hello", classify_status(status))),
     }
 }
 
 /// Returns the newest SOAP API version that both sides support.
-async fn version(http: &Http, timeout: Duration) -> Result<String> {
+async fn choose_version(http: &Http, timeout: Duration) -> Result<String> {
     let request = http.request(Pool::Calls, Method::GET, "/sdk/vimServiceVersions.xml");
     let answer = http.send_within("vimServiceVersions", request, timeout, SHORT_ANSWER).await?;
     if answer.status != 200 {
-        return Err(refused("vimServiceVersions", status_refusal(answer.status)));
+        return Err(convert_response_error("vimServiceVersions", classify_status(answer.status)));
     }
-    let read = str::from_utf8(&answer.body).ok().and_then(offered);
+    let read = str::from_utf8(&answer.body).ok().and_then(parse_offered_versions);
     let offered = read.ok_or_else(|| Error::new("vimServiceVersions", Kind::Overloaded))?;
-    newest(&offered).ok_or_else(|| {
+    choose_newest(&offered).ok_or_else(|| {
         let what = format!("a server that speaks only the versions {} of the VIM API", offered.join(", "));
         Error::new("connect", Kind::Unsupported { what })
     })
 }
 
 /// Parses the `urn:vim25` versions that the server offers. Returns `None` if `text` isn't such a list.
-pub(crate) fn offered(text: &str) -> Option<Vec<String>> {
+pub(crate) fn parse_offered_versions(text: &str) -> Option<Vec<String>> {
     let mut reader = Reader::new(text);
     let root = reader.child().ok()??;
     if root.local_name().into_inner() != "namespaces" {
@@ -120,7 +120,7 @@ pub(crate) fn offered(text: &str) -> Option<Vec<String>> {
     Some(versions.filter_map(Value::as_str).map(|version| version.trim().to_owned()).collect())
 }
 
-fn newest(offered: &[String]) -> Option<String> {
+fn choose_newest(offered: &[String]) -> Option<String> {
     let known = |version: &&String| {
         let version = numbers(version);
         version.as_slice() >= OLDEST.as_slice() && version.as_slice() <= NEWEST.as_slice()
@@ -146,8 +146,9 @@ pub(crate) fn numbers(release: &str) -> Vec<u32> {
 async fn service_content(http: &Http, codec: &dyn Codec, timeout: Duration) -> Result<Value> {
     let request = http.outgoing(Pool::Calls, codec.service_content());
     let answer = http.send_within("ServiceContent", request, timeout, SHORT_ANSWER).await?;
-    let content =
-        codec.decode(answer.status, &answer.body).map_err(|refusal| refused("ServiceContent", refusal))?;
+    let content = codec
+        .decode(answer.status, &answer.body)
+        .map_err(|refusal| convert_response_error("ServiceContent", refusal))?;
     if content.get("about").as_object().is_some() {
         Ok(content)
     } else {
@@ -182,10 +183,10 @@ mod tests {
             (versions("6.0", &["5.5"]), None),
         ];
         for (text, expected) in cases {
-            assert_eq!(newest(&offered(&text).unwrap()).as_deref(), expected, "{text}");
+            assert_eq!(choose_newest(&parse_offered_versions(&text).unwrap()).as_deref(), expected, "{text}");
         }
         for text in ["<html>hello</html>", "404 page not found", "", "<namespaces>"] {
-            assert_eq!(offered(text), None, "{text}");
+            assert_eq!(parse_offered_versions(text), None, "{text}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The codec interface: encodes a call as an HTTP request, and decodes an HTTP response into a [`Value`] or a
-//! [`Refusal`].
+//! [`ResponseError`].
 
 use std::sync::Arc;
 
@@ -35,17 +35,17 @@ impl Service {
 
 /// Classifies a fault. Status 401 means that the session is unknown, whatever the fault's type, unless the login
 /// itself was refused.
-pub(crate) fn fault_refusal(status: u16, fault: Fault) -> Refusal {
+pub(crate) fn classify_fault_response(status: u16, fault: Fault) -> ResponseError {
     if status == 401 && *Error::from_fault("", fault.clone()).kind() != Kind::InvalidLogin {
-        Refusal::NotAuthenticated
+        ResponseError::NotAuthenticated
     } else {
-        Refusal::Fault(fault)
+        ResponseError::Fault(fault)
     }
 }
 
 /// The reasons why a response doesn't contain a value.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum ResponseError {
     /// vCenter reported a fault.
     Fault(Fault),
     /// The session is unknown. A proxy may report this without a fault.
@@ -67,7 +67,7 @@ pub(crate) trait Codec: Send + Sync {
     fn encode(&self, target: &MoRef, method: &str, args: Option<&Object>, session: Option<&str>) -> Outgoing;
     /// Encodes the request for the `ServiceContent`, which doesn't require a session.
     fn service_content(&self) -> Outgoing;
-    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal>;
+    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, ResponseError>;
     /// Returns the session that a login opened, in the form that `encode` expects. `headers` are from the `Login`
     /// response.
     fn opened(&self, headers: &HeaderMap) -> Option<Arc<str>>;
@@ -77,28 +77,28 @@ pub(crate) trait Codec: Send + Sync {
 }
 
 /// Classifies a response without a readable fault by its HTTP status.
-pub(crate) fn status_refusal(status: u16) -> Refusal {
+pub(crate) fn classify_status(status: u16) -> ResponseError {
     match status {
-        401 => Refusal::NotAuthenticated,
-        404 => Refusal::NoSuchPath,
-        408 | 429 | 500 | 502..=504 => Refusal::Overloaded,
-        _ => Refusal::Unexpected(format!("HTTP status {status} without a fault")),
+        401 => ResponseError::NotAuthenticated,
+        404 => ResponseError::NoSuchPath,
+        408 | 429 | 500 | 502..=504 => ResponseError::Overloaded,
+        _ => ResponseError::Unexpected(format!("HTTP status {status} without a fault")),
     }
 }
 
 /// Converts a refusal into the error that callers see.
-pub(crate) fn refused(method: &'static str, refusal: Refusal) -> Error {
+pub(crate) fn convert_response_error(method: &'static str, refusal: ResponseError) -> Error {
     match refusal {
-        Refusal::Fault(fault) => Error::from_fault(method, fault),
-        Refusal::NotAuthenticated => {
+        ResponseError::Fault(fault) => Error::from_fault(method, fault),
+        ResponseError::NotAuthenticated => {
             let fault =
                 Fault { type_name: "NotAuthenticated".into(), message: String::new(), detail: Value::Null };
             Error::from_fault(method, fault)
         }
-        Refusal::Overloaded => Error::new(method, Kind::Overloaded),
-        Refusal::NoSuchPath => {
+        ResponseError::Overloaded => Error::new(method, Kind::Overloaded),
+        ResponseError::NoSuchPath => {
             Error::new(method, Kind::Unsupported { what: "the server has no such call".into() })
         }
-        Refusal::Unexpected(cause) => Error::new(method, Kind::Unexpected { cause }),
+        ResponseError::Unexpected(cause) => Error::new(method, Kind::Unexpected { cause }),
     }
 }

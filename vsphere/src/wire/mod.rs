@@ -10,12 +10,12 @@ mod encode;
 mod soap;
 mod vijson;
 
-pub(crate) use choice::{choose, numbers, offered as offered_versions, policy_codec};
+pub(crate) use choice::{choose, numbers, parse_offered_versions as offered_versions, policy_codec};
 pub use codec::WireKind;
-pub(crate) use codec::{Codec, Refusal, Service, refused, status_refusal};
+pub(crate) use codec::{Codec, ResponseError, Service, classify_status, convert_response_error};
 #[cfg(test)]
 pub(crate) use encode::Json;
 pub(crate) use soap::Soap;
 #[cfg(test)]
-pub(crate) use soap::{reader::Reader, writer::element as write_element};
+pub(crate) use soap::{reader::Reader, writer::write_element};
 pub(crate) use vijson::ViJson;

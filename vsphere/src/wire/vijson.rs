@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 
-use super::codec::{Codec, Refusal, Service, WireKind, fault_refusal, status_refusal};
+use super::codec::{Codec, ResponseError, Service, WireKind, classify_fault_response, classify_status};
 use super::encode::JsonObject;
 use crate::http::{Outgoing, SESSION_HEADER};
 use crate::{Fault, MoRef, Object, Value};
@@ -52,7 +52,7 @@ impl Codec for ViJson {
         Outgoing { method: Method::GET, path, headers: Vec::new(), body: Vec::new() }
     }
 
-    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal> {
+    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, ResponseError> {
         decode(status, body)
     }
 
@@ -65,28 +65,31 @@ impl Codec for ViJson {
     }
 }
 
-pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn decode(status: u16, body: &[u8]) -> Result<Value, ResponseError> {
     if (200..300).contains(&status) {
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
-        return serde_json::from_slice(body).map_err(|error| unreadable(status, body, &error));
+        return serde_json::from_slice(body).map_err(|error| classify_unreadable(status, body, &error));
     }
     // A fault is a JSON object with a type. Any other body comes from a proxy or a server that is starting.
     match serde_json::from_slice::<Value>(body) {
         Ok(value @ Value::Object(_)) if !value.type_name().is_empty() => {
-            Err(fault_refusal(status, Fault::read(&value)))
+            Err(classify_fault_response(status, Fault::read(&value)))
         }
-        _ => Err(status_refusal(status)),
+        _ => Err(classify_status(status)),
     }
 }
 
 /// Classifies invalid JSON. An HTML page with status 200 comes from a proxy, never from vCenter's API.
-fn unreadable(status: u16, body: &[u8], error: &serde_json::Error) -> Refusal {
+fn classify_unreadable(status: u16, body: &[u8], error: &serde_json::Error) -> ResponseError {
     if body.trim_ascii_start().starts_with(b"<") {
-        Refusal::Overloaded
+        ResponseError::Overloaded
     } else {
-        Refusal::Unexpected(format!("HTTP status {status}, unreadable JSON at column {}", error.column()))
+        ResponseError::Unexpected(format!(
+            "HTTP status {status}, unreadable JSON at column {}",
+            error.column()
+        ))
     }
 }
 

@@ -38,7 +38,7 @@ async fn a_module_holds_vms(sim: Sim) {
     let client = inventory.client();
     let cluster = cluster(client, &sim.pool()).await;
     let module = client.create_cluster_module(&cluster).await.unwrap();
-    let all = client.cluster_modules().await.unwrap();
+    let all = client.list_cluster_modules().await.unwrap();
     assert_eq!((all[0].id.as_str(), all[0].cluster.as_str()), (module.as_str(), cluster.id()));
 
     let mut vms = Vec::new();
@@ -47,10 +47,10 @@ async fn a_module_holds_vms(sim: Sim) {
     }
     assert!(client.add_to_cluster_module(&module, &vms[..1]).await.unwrap());
     assert!(!client.add_to_cluster_module(&module, &vms).await.unwrap(), "one was there before");
-    assert_eq!(client.cluster_module_members(&module).await.unwrap().len(), 2);
+    assert_eq!(client.list_cluster_module_members(&module).await.unwrap().len(), 2);
     client.delete_cluster_module(&module).await.unwrap();
     client.delete_cluster_module(&module).await.unwrap();
-    assert!(client.cluster_module_members(&module).await.unwrap_err().is_not_found());
+    assert!(client.list_cluster_module_members(&module).await.unwrap_err().is_not_found());
 }
 
 #[tokio::test]
@@ -58,13 +58,13 @@ async fn a_subscribed_item_is_fetched_when_asked() {
     for style in STYLES {
         let Some(sim) = Sim::with_subscription("a_subscribed_item_is_fetched_when_asked") else { return };
         let client = styled(&sim, style).await;
-        let items = client.library_items(sim.library_named("subscribed")).await.unwrap();
+        let items = client.list_library_items(sim.library_named("subscribed")).await.unwrap();
         let item = items.first().unwrap();
-        assert!(!client.library_item(item).await.unwrap().cached);
+        assert!(!client.read_library_item(item).await.unwrap().cached);
         for _ in 0..2 {
             client.sync_subscribed_item(item).await.unwrap();
         }
-        assert!(client.library_item(item).await.unwrap().cached);
+        assert!(client.read_library_item(item).await.unwrap().cached);
     }
 }
 
@@ -86,10 +86,10 @@ async fn a_vm_becomes_an_item_once(sim: Sim) {
         let again = client.capture_ovf(&turn, &capture, Duration::from_mins(1)).await.unwrap();
         assert_eq!(item, again, "the token stands for one request");
         assert_eq!(
-            client.library_items_named(sim.library(), &name).await.unwrap(),
+            client.find_library_items(sim.library(), &name).await.unwrap(),
             std::slice::from_ref(&item)
         );
-        let read = client.library_item(&item).await.unwrap();
+        let read = client.read_library_item(&item).await.unwrap();
         assert_eq!((read.description.as_str(), read.kind.as_str()), ("of golden", "ovf"));
         let other = Capture { token: String::new(), ..capture };
         let refused = client.capture_ovf(&turn, &other, Duration::from_mins(1)).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn captures_hold_no_place_of_short_calls(sim: Sim) {
     sim.post("/v1/faults", held).await;
     let mut hanging = hang_captures(&client, &sim, "team-b", 40);
     wait_for_held(&sim, 2).await;
-    let short = in_time("a short call", Duration::from_secs(10), client.current_time()).await;
+    let short = in_time("a short call", Duration::from_secs(10), client.read_current_time()).await;
     short.unwrap().unwrap();
     // A share can't use the slots that are left for other shares.
     let mut others = hang_captures(&client, &sim, "team-a", 1);
@@ -147,10 +147,10 @@ async fn a_console_is_reached_by_a_ticket(sim: Sim) {
     let golden = golden(&sim, &inventory).await;
     let client = inventory.client();
     let vm = made(&sim, &inventory, &golden, "vm").await;
-    assert!(client.console_url(&vm).await.is_err(), "the VM is off");
+    assert!(client.acquire_console_url(&vm).await.is_err(), "the VM is off");
     let task = client.power_on(&vm).await.unwrap();
     within("it runs", inventory.wait_for_task(&task)).await.unwrap();
-    let url = client.console_url(&vm).await.unwrap();
+    let url = client.acquire_console_url(&vm).await.unwrap();
     assert!(url.expose().starts_with("wss://"), "{}", url.expose());
     assert_eq!(format!("{url:?}"), "<redacted>");
 }
@@ -172,7 +172,7 @@ async fn licence_agreements_are_accepted_by_either_name() {
                 return;
             };
             let client = Client::connect(Config { automation: style, ..sim.config() }).await.unwrap();
-            let items = client.library_items(sim.library()).await.unwrap();
+            let items = client.list_library_items(sim.library()).await.unwrap();
             let deploy = plain_deploy(&sim, &items[0]);
             let turn = client.deployments().enter("").await;
             let deployed = client.deploy_ovf(&turn, &deploy, Duration::from_mins(1)).await;

@@ -9,20 +9,21 @@ use support::vcsim::Sim;
 use support::wait::{poll, within};
 use uuid::Uuid;
 use vsphere::inventory::{Location, Options, PowerState, Presence};
-use vsphere::{Client, Config, Inventory, Kind, Trust, with_bound_changes};
+use vsphere::{Client, Config, Inventory, Kind, ServerTrust, with_bound_changes};
 
 use crate::vms::golden;
 
 async fn a_refused_certificate_shows_its_thumbprint_and_the_thumbprint_opens(sim: Sim) {
-    let strange = Config { trust: Trust::System, ..sim.config() };
+    let strange = Config { trust: ServerTrust::System, ..sim.config() };
     let refused = Client::connect(strange).await.err().unwrap();
     let Kind::Tls { shown: Some(shown), .. } = refused.kind() else { panic!("{refused:?}") };
     assert!(refused.to_string().contains(&shown.to_string()), "{refused}");
 
-    let pinned = Config { trust: Trust::Thumbprint(*shown), ..sim.config() };
+    let pinned = Config { trust: ServerTrust::Thumbprint(*shown), ..sim.config() };
     Client::connect(pinned).await.unwrap().logout().await;
 
-    let other = Config { trust: Trust::Thumbprint(vsphere::Thumbprint::of(b"another")), ..sim.config() };
+    let other =
+        Config { trust: ServerTrust::Thumbprint(vsphere::Thumbprint::of(b"another")), ..sim.config() };
     let refused = Client::connect(other).await.err().unwrap();
     assert!(matches!(refused.kind(), Kind::Tls { shown: Some(again), .. } if again == shown), "{refused:?}");
     assert!(!refused.retryable());

@@ -77,17 +77,17 @@ async fn an_item_is_filled_by_a_session(sim: Sim) {
         assert_eq!(client.validate_update(&session).await.unwrap().missing, ["disk.vmdk"]);
         push(&client, &session, "disk.vmdk", &empty_disk()).await.unwrap();
         assert_eq!(client.validate_update(&session).await.unwrap(), Validation::default());
-        assert!(client.library_item_files(&id).await.unwrap().is_empty(), "nobody sees them yet");
+        assert!(client.list_library_item_files(&id).await.unwrap().is_empty(), "nobody sees them yet");
         client.complete_update(&session, SOON).await.unwrap();
         assert_eq!(client.update_session(&session).await.unwrap().state, UpdateState::Done);
-        let mut files = client.library_item_files(&id).await.unwrap();
+        let mut files = client.list_library_item_files(&id).await.unwrap();
         files.sort_by(|a, b| a.name.cmp(&b.name));
         assert_eq!(files.iter().map(|file| &*file.name).collect::<Vec<_>>(), ["disk.vmdk", "node.ovf"]);
         client.delete_update(&session).await.unwrap();
         assert!(client.update_session(&session).await.unwrap_err().is_not_found());
         assert!(client.update_sessions(&id).await.unwrap().is_empty());
         client.delete_library_item(&id).await.unwrap();
-        assert!(client.library_item_files(&id).await.unwrap_err().is_not_found());
+        assert!(client.list_library_item_files(&id).await.unwrap_err().is_not_found());
     }
 }
 

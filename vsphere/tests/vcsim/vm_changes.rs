@@ -75,11 +75,11 @@ async fn a_removal_has_its_event_time_and_user(sim: Sim) {
     let inventory = sim.inventory().await;
     let client = inventory.client().clone();
     let vm = clone_vm(&sim, &inventory, "cp-0").await;
-    let before = client.current_time().await.unwrap();
-    assert_eq!(client.removals(&sim.datacenter(), None).await.unwrap(), []);
+    let before = client.read_current_time().await.unwrap();
+    assert_eq!(client.list_removals(&sim.datacenter(), None).await.unwrap(), []);
     sim.post(&format!("/v1/vms/{}/power", vm.id()), json!({ "action": "destroy" })).await;
     becomes_gone(&inventory, &vm).await;
-    let removals = client.removals(&sim.datacenter(), Some(before)).await.unwrap();
+    let removals = client.list_removals(&sim.datacenter(), Some(before)).await.unwrap();
     let [removal] = removals.as_slice() else { panic!("{removals:?}") };
     assert_eq!((removal.event.as_str(), removal.name.as_str()), ("VmRemovedEvent", "cp-0"));
     assert_eq!(removal.vm.as_ref(), Some(&vm));

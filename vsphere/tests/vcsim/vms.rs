@@ -10,10 +10,10 @@ use support::vcsim::Sim;
 use support::wait::within;
 use uuid::Uuid;
 use vsphere::automation::Deploy;
-use vsphere::inventory::{Change, Location, PowerState, Presence};
+use vsphere::inventory::{InventoryChange, Location, PowerState, Presence};
 use vsphere::{
-    Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskChange, DiskMoveType, Inventory,
-    ManagedBy, MoRef, NicBacking, Provisioning, RelocateSpec,
+    Allocation, Backing, Client, CloneSpec, ConfigSpec, DeviceChange, DiskChange, DiskMoveType,
+    DiskProvisioning, Inventory, ManagedBy, MoRef, NicBacking, RelocateSpec,
 };
 
 /// A template with a snapshot for linked clones.
@@ -26,12 +26,12 @@ pub struct Golden {
 
 pub async fn golden(sim: &Sim, inventory: &Inventory) -> Golden {
     let client = inventory.client();
-    let items = client.library_items(sim.library()).await.unwrap();
+    let items = client.list_library_items(sim.library()).await.unwrap();
     let networks = client.networks(&sim.datacenter()).await.unwrap();
     let standard = networks.iter().find(|network| network.name == "VM Network").unwrap();
     let workload = networks.iter().find(|network| network.name == "workload").unwrap();
     assert!(matches!(workload.backing, Backing::Portgroup { .. }), "{workload:?}");
-    let datastores = client.datastores(&sim.datacenter()).await.unwrap();
+    let datastores = client.list_datastores(&sim.datacenter()).await.unwrap();
     let datastore = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();
     let deploy = Deploy {
         datastore: Some(datastore.moref.clone()),
@@ -117,15 +117,15 @@ impl Golden {
 async fn a_library_is_read_to_the_properties_of_its_items(sim: Sim) {
     let client = sim.client().await;
     assert_eq!(client.about().api_version, "8.0.3.0");
-    let named = client.libraries_named("layercake").await.unwrap();
+    let named = client.find_libraries("layercake").await.unwrap();
     assert_eq!(named.iter().map(|library| library.id.as_str()).collect::<Vec<_>>(), [sim.library()]);
-    let items = client.library_items(sim.library()).await.unwrap();
-    let item = client.library_item(&items[0]).await.unwrap();
+    let items = client.list_library_items(sim.library()).await.unwrap();
+    let item = client.read_library_item(&items[0]).await.unwrap();
     assert_eq!((item.name.as_str(), item.kind.as_str()), ("node", "ovf"));
     assert!(item.created.is_some() && !item.content_version.is_empty(), "{item:?}");
-    let descriptor = client.ovf_descriptor(&item.id).await.unwrap();
+    let descriptor = client.download_ovf_descriptor(&item.id).await.unwrap();
     assert!(descriptor.contains("v1.36.3+test.1"));
-    let missing = client.library_item("00000000-0000-0000-0000-000000000000").await.unwrap_err();
+    let missing = client.read_library_item("00000000-0000-0000-0000-000000000000").await.unwrap_err();
     assert!(missing.is_not_found(), "{missing:?}");
     client.logout().await;
 }
@@ -180,7 +180,7 @@ async fn reported_addresses_arrive(sim: &Sim, inventory: &Inventory, made: &[(Mo
     while !waiting.is_empty() {
         let news = within("an address", changes.next()).await.unwrap();
         for change in news {
-            if let Change::Vm { moref, now: Some(now), .. } = change
+            if let InventoryChange::Vm { moref, now: Some(now), .. } = change
                 && now.guest.ip.as_deref().is_some_and(|ip| ip.starts_with("10.1.0."))
                 && now.power_state == Some(PowerState::On)
             {
@@ -288,7 +288,7 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
         controller,
         unit,
         capacity: 1 << 30,
-        provisioning: Provisioning::Thin,
+        provisioning: DiskProvisioning::Thin,
         datastore: None,
         profiles: Vec::new(),
     };
@@ -311,15 +311,15 @@ async fn disks_are_read_added_grown_and_taken_away(sim: Sim) {
 
 async fn policies_are_listed_with_their_datastores(sim: Sim) {
     let client = sim.client().await;
-    let policies = client.storage_policies().await.unwrap();
+    let policies = client.list_storage_policies().await.unwrap();
     let gold = policies.iter().find(|policy| policy.name == "Gold").unwrap();
     assert!(policies.iter().any(|policy| policy.encrypts) && !gold.encrypts, "{policies:?}");
-    let datastores = client.datastores(&sim.datacenter()).await.unwrap();
+    let datastores = client.list_datastores(&sim.datacenter()).await.unwrap();
     let ds1 = datastores.iter().find(|datastore| datastore.name == "ds1").unwrap();
     assert!(ds1.normal && ds1.accessible && ds1.free > 0, "{ds1:?}");
-    let fitting = client.compatible_datastores(&gold.id).await.unwrap();
+    let fitting = client.list_compatible_datastores(&gold.id).await.unwrap();
     assert_eq!(fitting.into_iter().collect::<Vec<_>>(), std::slice::from_ref(&ds1.moref));
-    let unknown = client.compatible_datastores("00000000-0000-0000-0000-000000000000").await;
+    let unknown = client.list_compatible_datastores("00000000-0000-0000-0000-000000000000").await;
     assert!(unknown.is_err(), "{unknown:?}");
     client.logout().await;
 }

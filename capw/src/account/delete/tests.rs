@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kit::Runtime;
-use kit::apply::{Api, controlled_by};
+use kit::apply::{Api, build_controller_reference};
 use kit::events::Events;
 use kube::api::ObjectMeta;
 
@@ -45,7 +45,7 @@ async fn only_what_the_account_controls_is_deleted_and_only_as_it_was_read() {
         secret.metadata.name = Some("a-secret".into());
         secret.metadata.namespace = Some("ben-test".into());
         secret.metadata.uid = Some("uid-of-secret".into());
-        secret.metadata.owner_references = owner.map(|owner| vec![controlled_by(owner)]);
+        secret.metadata.owner_references = owner.map(|owner| vec![build_controller_reference(owner)]);
         delete(&account, Some(secret), &context).await.unwrap();
         let sent = sent.lock().unwrap().clone();
         assert_eq!(sent.len(), deletions, "{sent:?}");

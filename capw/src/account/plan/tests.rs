@@ -224,6 +224,6 @@ fn what_no_account_can_be_like_is_named() {
 
 #[test]
 fn a_token_is_in_no_debug_text() {
-    let credentials = Credentials::of(made("canary").children.token.as_ref().unwrap()).unwrap();
+    let credentials = AccountCredentials::of(made("canary").children.token.as_ref().unwrap()).unwrap();
     assert_eq!(format!("{credentials:?}"), "Credentials");
 }

@@ -47,14 +47,14 @@ fn a_plan_of_the_planned_state_is_the_same() {
 #[test]
 fn nothing_is_made_without_an_owner_or_of_somebody_elses() {
     let orphan = Facts { cluster: None, ..cluster_facts() };
-    assert_eq!(plan(&wcp_cluster(), &orphan), Err(Stop::Waiting(Waiting::OwnerCluster)));
+    assert_eq!(plan(&wcp_cluster(), &orphan), Err(PlanStopReason::Waiting(Waiting::OwnerCluster)));
     let mut policy = plan(&wcp_cluster(), &cluster_facts()).unwrap().policy;
     policy.metadata.owner_references.as_mut().unwrap()[0].name = "other".into();
     let taken = Facts { policy: Some(Arc::new(policy)), ..cluster_facts() };
     let name = "VirtualMachineSetResourcePolicy ben-test/test-cluster";
     assert_eq!(
         plan(&wcp_cluster(), &taken),
-        Err(Stop::Invalid(InvalidInput::NameTaken { object: name.into(), advice: NAME_ADVICE }))
+        Err(PlanStopReason::Invalid(InvalidInput::NameTaken { object: name.into(), advice: NAME_ADVICE }))
     );
 }
 
@@ -65,7 +65,7 @@ fn a_running_cluster_without_policy_and_machines_was_moved_and_gets_nothing() {
     status.initialization.as_mut().unwrap().control_plane_initialized = Some(true);
     let initialized = Some(Arc::new(initialized));
     let moved = || Facts { cluster: initialized.clone(), ..cluster_facts() };
-    let refused = Err(Stop::Invalid(InvalidInput::MovedAway("test-cluster".into())));
+    let refused = Err(PlanStopReason::Invalid(InvalidInput::MovedAway("test-cluster".into())));
     assert_eq!(plan(&wcp_cluster(), &moved()), refused);
     let policy = plan(&wcp_cluster(), &cluster_facts()).unwrap().policy;
     let without_machines = Facts { policy: Some(Arc::new(policy)), ..moved() };
@@ -84,9 +84,9 @@ fn what_a_user_made_is_neither_taken_nor_overwritten() {
     let name = "VirtualNetwork ben-test/test-cluster-vnet";
     assert_eq!(
         plan(&wcp_cluster(), &taken),
-        Err(Stop::Invalid(InvalidInput::NameTaken { object: name.into(), advice: NAME_ADVICE }))
+        Err(PlanStopReason::Invalid(InvalidInput::NameTaken { object: name.into(), advice: NAME_ADVICE }))
     );
-    assert_eq!(whose(&wcp_cluster(), Some(&users), "test-cluster"), Claim::Taken, "nor deleted");
+    assert_eq!(whose(&wcp_cluster(), Some(&users), "test-cluster"), NameAvailability::Taken, "nor deleted");
     let mut left_behind = ours;
     left_behind.metadata.owner_references = None;
     let adopted = Facts { network: Some(Arc::new(left_behind)), ..cluster_facts() };
@@ -194,7 +194,10 @@ fn somebody_elses_namesakes_are_neither_taken_nor_in_the_way_where_none_is_neede
     claim.metadata.owner_references = None;
     claim.metadata.labels = None;
     let taken = Facts { address_claim: Some(Arc::new(*claim)), ..there };
-    assert!(matches!(plan(&wcp_cluster(), &taken), Err(Stop::Invalid(InvalidInput::NameTaken { .. }))));
+    assert!(matches!(
+        plan(&wcp_cluster(), &taken),
+        Err(PlanStopReason::Invalid(InvalidInput::NameTaken { .. }))
+    ));
 }
 
 #[test]

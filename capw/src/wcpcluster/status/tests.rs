@@ -36,7 +36,7 @@ fn refused() -> Error {
 fn settled(
     cluster: &WCPCluster,
     facts: &Facts,
-    outcome: &Outcome<Box<StepResults>, Error>,
+    outcome: &ReconcileOutcome<Box<StepResults>, Error>,
     now: Timestamp,
 ) -> WCPClusterStatus {
     let mut new = status(cluster, facts, outcome);
@@ -45,7 +45,7 @@ fn settled(
 }
 
 fn of(made: StepResults) -> WCPClusterStatus {
-    let outcome = Outcome::Done(Box::new(made));
+    let outcome = ReconcileOutcome::Done(Box::new(made));
     settled(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH)
 }
 
@@ -105,15 +105,16 @@ fn machines_need_network_and_endpoint_not_a_summary() {
 fn provisioned_once_is_provisioned_for_good() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
-    let outcome = Outcome::Done(Box::new(made(None, true)));
+    let outcome = ReconcileOutcome::Done(Box::new(made(None, true)));
     let status = settled(&cluster, &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH);
     assert_eq!((status.initialization.is_some(), status.ready), (true, Some(false)));
 }
 
 #[test]
 fn on_the_way_out_the_summary_says_what_it_waits_for() {
-    let waiting =
-        Outcome::Failed(Error::Waiting(Waiting::MachinesGone(vec!["WCPMachine ben-test/node".into()])));
+    let waiting = ReconcileOutcome::Failed(Error::Waiting(Waiting::MachinesGone(vec![
+        "WCPMachine ben-test/node".into(),
+    ])));
     let status = settled(&wcp_cluster(), &cluster_facts(), &waiting, Timestamp::UNIX_EPOCH);
     let left = "waiting for the remaining objects of the cluster to be deleted: WCPMachine ben-test/node";
     assert_eq!(ready(&status), ("Deleting", left));
@@ -123,7 +124,7 @@ fn on_the_way_out_the_summary_says_what_it_waits_for() {
 fn a_policy_that_was_moved_away_is_not_reported_as_ready() {
     let mut cluster = wcp_cluster();
     cluster.status = Some(of(made(Some(Graded::is_true("Ready")), true)));
-    let moved = Outcome::Failed(Error::Invalid(InvalidInput::MovedAway("test-cluster".into())));
+    let moved = ReconcileOutcome::Failed(Error::Invalid(InvalidInput::MovedAway("test-cluster".into())));
     let status = settled(&cluster, &cluster_facts(), &moved, Timestamp::UNIX_EPOCH);
     for type_ in ["Ready", "ResourcePolicyReady"] {
         let condition = find(&status.conditions, type_).unwrap();
@@ -138,7 +139,7 @@ fn pause_keeps_the_conditions() {
     let before = of(made(Some(Graded::is_true("Ready")), true));
     cluster.status = Some(before.clone());
     let facts = Facts { paused: true, ..cluster_facts() };
-    let paused = settled(&cluster, &facts, &Outcome::Paused, Timestamp::UNIX_EPOCH);
+    let paused = settled(&cluster, &facts, &ReconcileOutcome::Paused, Timestamp::UNIX_EPOCH);
     assert_eq!(find(&paused.conditions, "Paused").unwrap().status, "True");
     assert_eq!(paused.ready, before.ready);
     assert_eq!(ready(&paused), ready(&before));
@@ -147,7 +148,7 @@ fn pause_keeps_the_conditions() {
 #[test]
 fn the_same_facts_later_make_the_same_status() {
     let mut cluster = wcp_cluster();
-    let outcome = || Outcome::Done(Box::new(made(None, false)));
+    let outcome = || ReconcileOutcome::Done(Box::new(made(None, false)));
     let one = settled(&cluster, &cluster_facts(), &outcome(), Timestamp::UNIX_EPOCH);
     cluster.status = Some(one.clone());
     assert_eq!(settled(&cluster, &cluster_facts(), &outcome(), Timestamp::from_second(9).unwrap()), one);
@@ -214,12 +215,12 @@ fn a_cluster_waits_for_the_vm_operator_to_look_its_address_up() {
 #[test]
 fn a_name_that_is_taken_is_worth_an_event_and_a_summary_is_not() {
     let of = |outcome| settled(&wcp_cluster(), &cluster_facts(), &outcome, Timestamp::UNIX_EPOCH).conditions;
-    let taken = notable(&of(Outcome::Failed(Error::Invalid(InvalidInput::NameTaken {
+    let taken = notable(&of(ReconcileOutcome::Failed(Error::Invalid(InvalidInput::NameTaken {
         object: "VirtualNetwork n/a".into(),
         advice: "rename it",
     }))));
     assert_eq!(taken.iter().map(|c| c.reason.as_str()).collect::<Vec<_>>(), ["NameTaken"]);
-    let made = notable(&of(Outcome::Done(Box::new(made(None, false)))));
+    let made = notable(&of(ReconcileOutcome::Done(Box::new(made(None, false)))));
     assert_eq!(made.iter().find(|c| c.type_ == "Ready" || c.type_ == "Paused"), None);
 }
 

@@ -79,7 +79,7 @@ fn a_network_adapter_names_what_connects_it() {
     let stays = Facts { vm: Some(Arc::new(there.clone())), network_provider, ..facts(true) };
     assert_eq!(interface(&stays), nsx, "what is there stays where it is");
     let mut network = VirtualNetwork::default();
-    network.metadata.owner_references = Some(vec![controlled_by(&fixtures::wcp_cluster())]);
+    network.metadata.owner_references = Some(vec![build_controller_reference(&fixtures::wcp_cluster())]);
     let mut changed = there;
     changed.spec.network_interfaces[0].network_type = None;
     let (network, vm) = (Some(Arc::new(network)), Some(Arc::new(changed)));
@@ -320,16 +320,28 @@ fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
     let wcp_machine = persisted(wcp_machine(), &first);
     let mut vm = made(first).vm;
     vm.metadata.owner_references = None;
-    assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Free);
-    assert_eq!(whose(&fixtures::wcp_machine(), Some(&vm)), Claim::Taken, "nobody drew this identity for it");
+    assert_eq!(whose(&wcp_machine, Some(&vm)), NameAvailability::Free);
+    assert_eq!(
+        whose(&fixtures::wcp_machine(), Some(&vm)),
+        NameAvailability::Taken,
+        "nobody drew this identity for it"
+    );
     let mut replaced = vm.clone();
     replaced.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".into());
-    assert_eq!(whose(&wcp_machine, Some(&replaced)), Claim::Free, "its Secret was replaced: it is put back");
+    assert_eq!(
+        whose(&wcp_machine, Some(&replaced)),
+        NameAvailability::Free,
+        "its Secret was replaced: it is put back"
+    );
     let mut half = vm.clone();
     half.spec.instance_uuid = Some("00000000-0000-4000-8000-000000000000".into());
-    assert_eq!(whose(&wcp_machine, Some(&half)), Claim::Taken, "one UUID alone is no identity of ours");
+    assert_eq!(
+        whose(&wcp_machine, Some(&half)),
+        NameAvailability::Taken,
+        "one UUID alone is no identity of ours"
+    );
     vm.spec.bios_uuid = None;
-    assert_eq!(whose(&wcp_machine, Some(&vm)), Claim::Taken, "not to be deleted either");
+    assert_eq!(whose(&wcp_machine, Some(&vm)), NameAvailability::Taken, "not to be deleted either");
     let users = Facts { vm: Some(Arc::new(vm)), ..facts(true) };
     let invalid = plan(&wcp_machine, &users).err().unwrap();
     assert!(matches!(invalid, InvalidInput::NameTaken { .. }));

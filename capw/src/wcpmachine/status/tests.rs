@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use api::conditions::Condition as Graded;
 use jiff::Timestamp;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use kit::status::settle_all;
 
 use crate::error::{InvalidInput, Waiting};
@@ -14,7 +14,7 @@ fn vm(change: impl FnOnce(&mut VirtualMachineStatus)) -> Arc<VirtualMachine> {
     let mut vm = VirtualMachine::default();
     vm.metadata.name = Some("node".into());
     vm.metadata.namespace = Some("ben-test".into());
-    vm.metadata.owner_references = Some(vec![controlled_by(&wcp_machine())]);
+    vm.metadata.owner_references = Some(vec![build_controller_reference(&wcp_machine())]);
     change(vm.status.get_or_insert_default());
     Arc::new(vm)
 }
@@ -39,7 +39,7 @@ fn at(second: i64) -> Timestamp {
 fn settled(
     wcp_machine: &WCPMachine,
     facts: &Facts,
-    outcome: &Outcome<Done, Error>,
+    outcome: &ReconcileOutcome<Done, Error>,
     now: Timestamp,
 ) -> WCPMachineStatus {
     let mut new = status(wcp_machine, facts, outcome);
@@ -47,7 +47,7 @@ fn settled(
     new
 }
 
-fn of(outcome: &Outcome<Done, Error>) -> WCPMachineStatus {
+fn of(outcome: &ReconcileOutcome<Done, Error>) -> WCPMachineStatus {
     settled(&wcp_machine(), &facts(true), outcome, at(0))
 }
 
@@ -86,7 +86,7 @@ fn a_virtual_machine_comes_up_step_by_step() {
         (running, "ready", "Ready", ""),
     ];
     for (change, vm_status, why, says) in steps {
-        let status = of(&Outcome::Done(Done::Asked(vm(change))));
+        let status = of(&ReconcileOutcome::Done(Done::Asked(vm(change))));
         let message = if says.is_empty() { String::new() } else { format!("{name} {says}") };
         assert_eq!(reason(&status), (vm_status, why, message.as_str()));
         assert_eq!(status.ready, Some(vm_status == "ready"));
@@ -96,25 +96,25 @@ fn a_virtual_machine_comes_up_step_by_step() {
 
 #[test]
 fn a_running_machine_as_in_the_seed() {
-    insta::assert_yaml_snapshot!(of(&Outcome::Done(Done::Asked(vm(running)))));
+    insta::assert_yaml_snapshot!(of(&ReconcileOutcome::Done(Done::Asked(vm(running)))));
 }
 
 #[test]
 fn what_blocks_the_vm_is_quoted() {
     let missing =
         vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineClassNotFound"));
-    let status = of(&Outcome::Done(Done::Asked(missing)));
+    let status = of(&ReconcileOutcome::Done(Done::Asked(missing)));
     let expected = ("error", "VirtualMachineClassNotFound", "VirtualMachine ben-test/node: because");
     assert_eq!(reason(&status), expected);
 
     let soon = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Info", "NetworkNotReady"));
-    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(soon)))).0, "pending");
+    assert_eq!(reason(&of(&ReconcileOutcome::Done(Done::Asked(soon)))).0, "pending");
 
     let lost = vm(|s| {
         running(s);
         blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Error", vmop::VIRTUAL_MACHINE_LOST);
     });
-    let status = of(&Outcome::Done(Done::Asked(lost)));
+    let status = of(&ReconcileOutcome::Done(Done::Asked(lost)));
     assert_eq!(reason(&status).0, "notfound");
     assert!(reason(&status).2.ends_with("because. A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
@@ -123,7 +123,7 @@ fn what_blocks_the_vm_is_quoted() {
 fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
     let name = "VirtualMachine ben-test/node: because";
     let cloning = vm(|s| blocked(s, vmop::VIRTUAL_MACHINE_CREATED, "Info", "Cloning"));
-    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(cloning)))), ("pending", "Provisioning", name));
+    assert_eq!(reason(&of(&ReconcileOutcome::Done(Done::Asked(cloning)))), ("pending", "Provisioning", name));
     let silent = vm(|s| {
         running(s);
         s.vm_ip = None;
@@ -131,7 +131,7 @@ fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
     });
     assert_eq!(
-        reason(&of(&Outcome::Done(Done::Asked(silent)))),
+        reason(&of(&ReconcileOutcome::Done(Done::Asked(silent)))),
         ("poweredon", "WaitingForNetworkAddress", name)
     );
     let stuck = vm(|s| {
@@ -139,7 +139,10 @@ fn a_step_on_the_way_keeps_its_word_and_takes_the_message_from_below() {
         blocked(s, "VirtualMachineAddressKnown", "Info", "WaitingForAddress");
         blocked(s, "VirtualMachinePowerStateSynced", "Error", "InsufficientResources");
     });
-    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(stuck)))), ("created", "InsufficientResources", name));
+    assert_eq!(
+        reason(&of(&ReconcileOutcome::Done(Done::Asked(stuck)))),
+        ("created", "InsufficientResources", name)
+    );
 }
 
 #[test]
@@ -149,7 +152,9 @@ fn a_machine_on_its_way_out_says_what_holds_it() {
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH));
     let mut facts = facts(true);
     let waits = || {
-        Outcome::Failed(Error::Waiting(Waiting::VirtualMachineGone("VirtualMachine ben-test/node".into())))
+        ReconcileOutcome::Failed(Error::Waiting(Waiting::VirtualMachineGone(
+            "VirtualMachine ben-test/node".into(),
+        )))
     };
     let gone = settled(&wcp_machine, &facts, &waits(), at(0));
     assert_eq!(reason(&gone), ("deleting", "Deleting", "VirtualMachine ben-test/node is being deleted"));
@@ -163,7 +168,7 @@ fn a_machine_on_its_way_out_says_what_holds_it() {
 
 #[test]
 fn what_does_not_keep_it_from_running_does_not_block() {
-    let status = of(&Outcome::Done(Done::Asked(vm(|s| {
+    let status = of(&ReconcileOutcome::Done(Done::Asked(vm(|s| {
         running(s);
         blocked(s, vmop::VIRTUAL_MACHINE_TOOLS, "Info", "VirtualMachineToolsNotRunning");
         blocked(s, vmop::VIRTUAL_MACHINE_PREREQ_READY, "Error", "VirtualMachineImageNotFound");
@@ -173,14 +178,14 @@ fn what_does_not_keep_it_from_running_does_not_block() {
 
 #[test]
 fn without_a_virtual_machine_the_outcome_tells() {
-    let waiting = Outcome::Failed(Error::Waiting(Waiting::ClusterInfrastructure("c".into())));
+    let waiting = ReconcileOutcome::Failed(Error::Waiting(Waiting::ClusterInfrastructure("c".into())));
     assert_eq!(
         reason(&of(&waiting)),
         ("pending", "WaitingForClusterInfrastructureReady", "Cluster c has no infrastructure yet")
     );
-    let invalid = Outcome::Failed(Error::Invalid(InvalidInput::ProviderId("x".into())));
+    let invalid = ReconcileOutcome::Failed(Error::Invalid(InvalidInput::ProviderId("x".into())));
     assert_eq!(reason(&of(&invalid)).1, "ProviderIDInvalid");
-    let lost = of(&Outcome::Done(Done::Lost));
+    let lost = of(&ReconcileOutcome::Done(Done::Lost));
     assert_eq!(reason(&lost).0, "notfound");
     assert!(reason(&lost).2.contains("A MachineHealthCheck replaces Machine test-cluster-control-plane-jwsx7; without one, delete Machine test-cluster-control-plane-jwsx7"));
 }
@@ -192,11 +197,11 @@ fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
     let mut other = wcp_machine();
     other.metadata.name = Some("other".into());
     let mut theirs = (*vm(running)).clone();
-    for owners in [None, Some(vec![controlled_by(&other)])] {
+    for owners in [None, Some(vec![build_controller_reference(&other)])] {
         theirs.metadata.owner_references = owners;
         let facts = Facts { vm: Some(Arc::new(theirs.clone())), ..facts(true) };
-        let taken = InvalidInput::NameTaken { object: named(&theirs), advice: "rename it" };
-        let status = settled(&wcp_machine(), &facts, &Outcome::Failed(Error::Invalid(taken)), at(0));
+        let taken = InvalidInput::NameTaken { object: describe_object(&theirs), advice: "rename it" };
+        let status = settled(&wcp_machine(), &facts, &ReconcileOutcome::Failed(Error::Invalid(taken)), at(0));
         assert_eq!(reason(&status).1, "NameTaken");
         assert_eq!((status.vm_id, status.vm_ip, status.addresses.len()), (None, None, 0));
     }
@@ -205,8 +210,8 @@ fn nothing_is_noted_of_a_virtual_machine_that_is_anothers() {
 #[test]
 fn provisioned_once_is_provisioned_for_good() {
     let mut wcp_machine = wcp_machine();
-    wcp_machine.status = Some(of(&Outcome::Done(Done::Asked(vm(running)))));
-    let lost = settled(&wcp_machine, &facts(true), &Outcome::Done(Done::Lost), at(9));
+    wcp_machine.status = Some(of(&ReconcileOutcome::Done(Done::Asked(vm(running)))));
+    let lost = settled(&wcp_machine, &facts(true), &ReconcileOutcome::Done(Done::Lost), at(9));
     assert_eq!(lost.initialization, Some(Initialization { provisioned: Some(true) }));
     assert_eq!(lost.ready, Some(false));
     assert_eq!(lost.vm_id.as_deref(), Some(UUID));
@@ -215,12 +220,12 @@ fn provisioned_once_is_provisioned_for_good() {
 #[test]
 fn pause_changes_nothing_but_says_so() {
     let mut wcp_machine = wcp_machine();
-    let before = of(&Outcome::Done(Done::Asked(vm(running))));
+    let before = of(&ReconcileOutcome::Done(Done::Asked(vm(running))));
     wcp_machine.status = Some(before.clone());
     let mut facts = facts(true);
     facts.paused = true;
     facts.vm = Some(vm(running));
-    let mut paused = settled(&wcp_machine, &facts, &Outcome::Paused, at(9));
+    let mut paused = settled(&wcp_machine, &facts, &ReconcileOutcome::Paused, at(9));
     let condition = paused.conditions.iter_mut().find(|c| c.type_ == "Paused").unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Paused"));
     let was = before.conditions.iter().find(|c| c.type_ == "Paused").unwrap();
@@ -232,10 +237,10 @@ fn pause_changes_nothing_but_says_so() {
 fn the_same_facts_later_make_the_same_status() {
     let outcomes = || {
         [
-            Outcome::Done(Done::Asked(vm(running))),
-            Outcome::Done(Done::Asked(vm(|_| {}))),
-            Outcome::Done(Done::Lost),
-            Outcome::Failed(Error::Waiting(Waiting::OwnerMachine)),
+            ReconcileOutcome::Done(Done::Asked(vm(running))),
+            ReconcileOutcome::Done(Done::Asked(vm(|_| {}))),
+            ReconcileOutcome::Done(Done::Lost),
+            ReconcileOutcome::Failed(Error::Waiting(Waiting::OwnerMachine)),
         ]
     };
     for (first, second) in outcomes().into_iter().zip(outcomes()) {
@@ -257,7 +262,7 @@ fn a_machine_that_serves_stays_ready_in_an_outage_and_says_what_is_the_matter() 
         );
         status.conditions.push(unreachable);
     });
-    let status = of(&Outcome::Done(Done::Asked(vm)));
+    let status = of(&ReconcileOutcome::Done(Done::Asked(vm)));
     let text = "VirtualMachine ben-test/node: its datastore is inaccessible";
     assert_eq!(reason(&status), ("ready", "Ready", text));
     assert_eq!(status.ready, Some(true));
@@ -272,7 +277,7 @@ fn a_vm_that_vcenter_does_not_reach_is_named_before_its_power_state() {
         status.conditions.push(unreachable);
         blocked(status, "VirtualMachineAddressReady", conditions::INFO, vmop::WAITING_FOR_ADDRESS);
     });
-    let status = of(&Outcome::Done(Done::Asked(made)));
+    let status = of(&ReconcileOutcome::Done(Done::Asked(made)));
     assert_eq!(reason(&status), ("created", "Unreachable", "VirtualMachine ben-test/node: check its host"));
 }
 
@@ -283,7 +288,7 @@ fn a_guest_that_did_not_become_a_node_leaves_the_machine_provisioned_and_not_rea
         let text = "kubeadm init failed: Port 10259 is in use";
         s.conditions.push(Graded::is_false(vmop::GUEST_BOOTSTRAP, "Warning", "BootstrapFailed", text));
     });
-    let status = of(&Outcome::Done(Done::Asked(failed)));
+    let status = of(&ReconcileOutcome::Done(Done::Asked(failed)));
     let (vm_status, why, message) = reason(&status);
     assert_eq!((vm_status, why), ("ready", "BootstrapFailed"));
     let cause = "VirtualMachine ben-test/node: kubeadm init failed: Port 10259 is in use. ";
@@ -298,5 +303,5 @@ fn a_guest_that_did_not_become_a_node_leaves_the_machine_provisioned_and_not_rea
         s.conditions.push(Graded::is_unknown(vmop::GUEST_BOOTSTRAP, "NoBootstrapStatus", "no report"));
     });
     let expected = ("poweredon", "NoBootstrapStatus", "VirtualMachine ben-test/node: no report");
-    assert_eq!(reason(&of(&Outcome::Done(Done::Asked(silent)))), expected);
+    assert_eq!(reason(&of(&ReconcileOutcome::Done(Done::Asked(silent)))), expected);
 }

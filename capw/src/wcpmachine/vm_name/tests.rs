@@ -1,5 +1,5 @@
 use api::capw::VirtualMachineNaming;
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 
 use crate::fixtures::wcp_machine;
 
@@ -97,7 +97,7 @@ fn a_name_that_two_machines_were_given_is_one_machines_and_both_are_named() {
     let users =
         "VirtualMachine ben-test/vm-1 belongs to another owner. Rename or delete it, or replace the Machine";
     assert_eq!(says(&with_template("vm-1"), &vm), users);
-    vm.metadata.owner_references = Some(vec![controlled_by(&other)]);
+    vm.metadata.owner_references = Some(vec![build_controller_reference(&other)]);
     insta::assert_snapshot!(says(&with_template("vm-1"), &vm));
     assert_eq!(says(&wcp_machine(), &vm), users);
 }

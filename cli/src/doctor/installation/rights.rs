@@ -95,7 +95,7 @@ fn judge(check: Check, checked: usize, missing: &[&Right]) -> Vec<Diagnosis> {
 
 #[cfg(test)]
 mod tests {
-    use kit::diagnosis::Outcome;
+    use kit::diagnosis::CheckOutcome;
 
     use super::*;
 
@@ -103,9 +103,9 @@ mod tests {
     fn a_right_that_is_missing_is_named_with_whose_it_is() {
         let check = Check::new("LC0106", "");
         let complete = judge(check, 3, &[]);
-        assert_eq!((complete[0].outcome, complete[0].found.as_str()), (Outcome::Ok, "3 checked"));
+        assert_eq!((complete[0].outcome, complete[0].found.as_str()), (CheckOutcome::Ok, "3 checked"));
         let found = judge(check, 3, &[&(VMOP, "get", "", "secrets")]);
-        assert_eq!(found[0].outcome, Outcome::Error);
+        assert_eq!(found[0].outcome, CheckOutcome::Error);
         let words = "vmware-system-vmop/vmware-system-vmop-controller-manager is not allowed to get secrets";
         assert!(found[0].found.contains(words), "{found:?}");
     }

@@ -1,6 +1,6 @@
 //! Tests with one injected cause per check.
 
-use kit::diagnosis::Outcome;
+use kit::diagnosis::CheckOutcome;
 use serde_json::json;
 
 use super::*;
@@ -19,8 +19,8 @@ fn crd(name: &str, version: &str) -> CustomResourceDefinition {
 
 #[test]
 fn old_api_servers_are_refused() {
-    assert_eq!(judge_version("1", "36+").outcome, Outcome::Ok);
-    assert_eq!(judge_version("1", "30").outcome, Outcome::Error);
+    assert_eq!(judge_version("1", "36+").outcome, CheckOutcome::Ok);
+    assert_eq!(judge_version("1", "30").outcome, CheckOutcome::Error);
 }
 
 fn all() -> Vec<&'static Program> {
@@ -34,9 +34,9 @@ fn missing_kinds_and_versions_are_named() {
         crd("virtualmachines.vmoperator.vmware.com", "v2"),
     ];
     let there = [crd("virtualmachines.vmoperator.vmware.com", "v1")];
-    assert_eq!(judge_crds(&all(), &ours, &ours).outcome, Outcome::Ok);
+    assert_eq!(judge_crds(&all(), &ours, &ours).outcome, CheckOutcome::Ok);
     let found = judge_crds(&all(), &ours, &there);
-    assert_eq!(found.outcome, Outcome::Error);
+    assert_eq!(found.outcome, CheckOutcome::Error);
     let expected =
         "missing: tanzukubernetesreleases.run.tanzu.vmware.com, virtualmachines.vmoperator.vmware.com (v2)";
     assert_eq!(found.found, expected);
@@ -55,11 +55,11 @@ fn every_kind_belongs_to_a_program() {
 #[test]
 fn cluster_api_must_have_the_contract() {
     let current = OF_CLUSTER_API.map(|name| crd(name, CONTRACT));
-    assert_eq!(judge_cluster_api(&all(), &current).outcome, Outcome::Ok);
+    assert_eq!(judge_cluster_api(&all(), &current).outcome, CheckOutcome::Ok);
     let old = OF_CLUSTER_API.map(|name| crd(name, "v1beta1"));
-    assert_eq!(judge_cluster_api(&all(), &old).outcome, Outcome::Error);
-    assert_eq!(judge_cluster_api(&all()[1..], &old).outcome, Outcome::Error);
-    assert_eq!(judge_cluster_api(&all()[2..], &old).outcome, Outcome::Skipped, "the VM operator alone");
+    assert_eq!(judge_cluster_api(&all(), &old).outcome, CheckOutcome::Error);
+    assert_eq!(judge_cluster_api(&all()[1..], &old).outcome, CheckOutcome::Error);
+    assert_eq!(judge_cluster_api(&all()[2..], &old).outcome, CheckOutcome::Skipped, "the VM operator alone");
 }
 
 /// Returns the time that the doctor reads from an API server with these response headers.
@@ -90,7 +90,7 @@ fn a_lease_must_be_fresh() {
     };
     let now: Timestamp = "2026-11-01T00:01:00Z".parse().unwrap();
     let judge = |leases: &[Lease]| judge_lease("vmop", "vmware-system-vmop", leases, now);
-    assert_eq!(judge(&lease("2026-11-01T00:00:58.000000Z")).outcome, Outcome::Ok);
+    assert_eq!(judge(&lease("2026-11-01T00:00:58.000000Z")).outcome, CheckOutcome::Ok);
     assert!(judge(&lease("2026-11-01T00:00:20.000000Z")).found.contains("no leader"));
     assert!(judge(&[]).found.contains("never run"));
 }
@@ -124,8 +124,11 @@ fn webhooks_need_a_bundle() {
     let hook = |bundle: serde_json::Value| {
         ("vmware-system-x".to_owned(), serde_json::from_value(json!({"caBundle": bundle})).unwrap())
     };
-    assert_eq!(judge_webhooks(&[hook(json!("QQ=="))]).outcome, Outcome::Ok);
+    assert_eq!(judge_webhooks(&[hook(json!("QQ=="))]).outcome, CheckOutcome::Ok);
     let found = judge_webhooks(&[hook(json!("QQ==")), hook(json!(null))]);
-    assert_eq!((found.outcome, found.found.as_str()), (Outcome::Error, "no CA bundle in vmware-system-x"));
-    assert_eq!(judge_webhooks(&[]).outcome, Outcome::Error);
+    assert_eq!(
+        (found.outcome, found.found.as_str()),
+        (CheckOutcome::Error, "no CA bundle in vmware-system-x")
+    );
+    assert_eq!(judge_webhooks(&[]).outcome, CheckOutcome::Error);
 }

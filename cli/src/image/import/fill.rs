@@ -18,8 +18,8 @@ use vsphere::Client;
 use vsphere::automation::{FileStatus, NewFile, UpdateFile, UpdateState};
 
 use super::item::{allow_missing, end_sessions, has_type, is_not_allowed};
-use super::ova::{Ova, Part};
-use super::progress::Progress;
+use super::ova::{Ova, OvaFile};
+use super::progress::TransferProgress;
 
 /// The maximum number of attempts to upload the files.
 const ATTEMPTS: u32 = 3;
@@ -48,7 +48,7 @@ impl std::error::Error for OthersWork {}
 pub struct Filling<'a> {
     pub vcenter: &'a Client,
     pub ova: &'a Ova,
-    pub progress: &'a Progress,
+    pub progress: &'a TransferProgress,
     /// The keep-alive interval. vCenter's session timeout is five minutes by default.
     pub keep_alive: Duration,
 }
@@ -105,7 +105,7 @@ impl Filling<'_> {
             self.refuse_moving(&session, &files).await?;
         }
         // The response to an earlier completion may have been lost.
-        if !self.vcenter.library_item_files(item).await?.is_empty() {
+        if !self.vcenter.list_library_item_files(item).await?.is_empty() {
             return Ok(true);
         }
         end_sessions(self.vcenter, item).await?;
@@ -126,7 +126,7 @@ impl Filling<'_> {
     }
 
     fn has_all(&self, files: &[UpdateFile]) -> bool {
-        let received = |part: &Part| {
+        let received = |part: &OvaFile| {
             let file = files.iter().find(|file| file.name == part.name);
             file.is_some_and(|file| file.status == FileStatus::Ready && file.size == Some(part.size))
         };
@@ -134,8 +134,8 @@ impl Filling<'_> {
     }
 
     /// Sends one file, and waits until vCenter has checked it. Keeps the session alive during this time.
-    async fn send(&self, session: &str, part: &Part) -> Result<()> {
-        let Part { name, offset, size, sha256 } = part;
+    async fn send(&self, session: &str, part: &OvaFile) -> Result<()> {
+        let OvaFile { name, offset, size, sha256 } = part;
         let file = NewFile { name: name.clone(), size: *size, sha256: sha256.clone() };
         let added = self.vcenter.add_update_file(session, &file).await?;
         let endpoint = added.endpoint.with_context(|| "vCenter returned no upload endpoint")?;
@@ -210,7 +210,7 @@ impl Filling<'_> {
             Ok(found) => found,
             // vCenter removes ended sessions.
             Err(error) if error.is_not_found() => {
-                let files = self.vcenter.library_item_files(item).await?;
+                let files = self.vcenter.list_library_item_files(item).await?;
                 return if files.is_empty() { Err(error.into()) } else { Ok(true) };
             }
             Err(error) => return Err(error.into()),

@@ -12,7 +12,7 @@ const MARK: &str = "layercake-ova-sha256: ";
 
 /// The item to import.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WantedItem {
     pub library: Library,
     pub name: String,
     /// The SHA-256 of the OVA.
@@ -23,7 +23,7 @@ pub struct Wanted {
 
 /// The result of searching for an item with the wanted name. The strings are item IDs.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundItem {
     Nothing,
     /// An empty item, left by an interrupted import of the same OVA.
     Begun(String),
@@ -33,7 +33,7 @@ pub enum Found {
 
 /// Finds a library by name or ID. Subscribed libraries are an error, because they don't accept items.
 pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
-    let mut found = vcenter.libraries_named(name).await?;
+    let mut found = vcenter.find_libraries(name).await?;
     if found.is_empty() && Uuid::try_parse(name).is_ok() {
         found.extend(allow_missing(vcenter.library(name).await)?);
     }
@@ -81,20 +81,20 @@ fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-impl Wanted {
+impl WantedItem {
     /// Finds the item with the wanted name. An item with other content is an error.
-    pub async fn find(&self, vcenter: &Client) -> Result<Found> {
+    pub async fn find(&self, vcenter: &Client) -> Result<FoundItem> {
         let Self { library, name, sha256, .. } = self;
-        for id in vcenter.library_items_named(&library.id, name).await? {
-            let Some(item) = allow_missing(vcenter.library_item(&id).await)? else { continue };
-            let is_empty = vcenter.library_item_files(&id).await?.is_empty();
+        for id in vcenter.find_library_items(&library.id, name).await? {
+            let Some(item) = allow_missing(vcenter.read_library_item(&id).await)? else { continue };
+            let is_empty = vcenter.list_library_item_files(&id).await?.is_empty();
             return match (mark(&item), is_empty) {
-                (Some(made_of), true) if made_of == sha256 => Ok(Found::Begun(id)),
-                (Some(made_of), false) if made_of == sha256 => Ok(Found::Whole(id)),
+                (Some(made_of), true) if made_of == sha256 => Ok(FoundItem::Begun(id)),
+                (Some(made_of), false) if made_of == sha256 => Ok(FoundItem::Whole(id)),
                 (made_of, is_empty) => bail!(OthersItem(self.other(made_of, is_empty))),
             };
         }
-        Ok(Found::Nothing)
+        Ok(FoundItem::Nothing)
     }
 
     fn other(&self, made_of: Option<&str>, is_empty: bool) -> String {
@@ -116,7 +116,7 @@ impl Wanted {
 
     /// Creates an empty item with Layercake's mark. If another run has just created an item with this name, checks that
     /// item instead.
-    pub async fn create(&self, vcenter: &Client) -> Result<Found> {
+    pub async fn create(&self, vcenter: &Client) -> Result<FoundItem> {
         let Self { library, name, sha256, file } = self;
         let item = NewItem {
             library_id: library.id.clone(),
@@ -125,10 +125,10 @@ impl Wanted {
             kind: "ovf".to_owned(),
         };
         match vcenter.create_library_item(&item, Uuid::new_v4()).await {
-            Ok(id) => Ok(Found::Begun(id)),
+            Ok(id) => Ok(FoundItem::Begun(id)),
             Err(error) if matches!(error.kind(), Kind::DuplicateName { .. }) => {
                 match self.find(vcenter).await? {
-                    Found::Nothing => Err(error.into()),
+                    FoundItem::Nothing => Err(error.into()),
                     found => Ok(found),
                 }
             }
@@ -138,7 +138,7 @@ impl Wanted {
 
     /// Removes the item of an interrupted import, with its sessions. Returns true if such an item existed.
     pub async fn remove_begun(&self, vcenter: &Client) -> Result<bool> {
-        let Found::Begun(id) = self.find(vcenter).await? else { return Ok(false) };
+        let FoundItem::Begun(id) = self.find(vcenter).await? else { return Ok(false) };
         end_sessions(vcenter, &id).await?;
         allow_missing(vcenter.delete_library_item(&id).await)?;
         Ok(true)

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use kit::diagnosis::{Diagnosis, Outcome};
+use kit::diagnosis::{CheckOutcome, Diagnosis};
 use serde::Serialize;
 use vmop::doctor::Account;
 use vsphere::Client;
@@ -37,9 +37,9 @@ use crate::terminal::interrupts::Interrupts;
 use crate::terminal::output::{say, write_out};
 use appearance::Appearance;
 use fill::{Filling, OthersWork, may_help_again};
-use item::{Found, OthersItem, Wanted, find_library};
+use item::{FoundItem, OthersItem, WantedItem, find_library};
 use ova::Ova;
-use progress::{Progress, megabytes};
+use progress::{TransferProgress, megabytes};
 
 /// The interval between requests that keep the upload session alive.
 const KEEP_ALIVE: Duration = Duration::from_mins(1);
@@ -161,7 +161,7 @@ async fn read_library(
 }
 
 /// Reads the OVA, connects, and finds the library, without changing anything.
-async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
+async fn prepare(args: &ImageImport) -> Result<(Ova, Client, WantedItem)> {
     let name = item_name(args)?;
     let ova = read(&args.file).await?;
     if !ova.has_manifest {
@@ -170,7 +170,7 @@ async fn prepare(args: &ImageImport) -> Result<(Ova, Client, Wanted)> {
     let vcenter = connect(args).await?;
     let library = find_library(&vcenter, &args.library).await?;
     let file = args.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let wanted = Wanted { library, name, sha256: ova.sha256.clone(), file };
+    let wanted = WantedItem { library, name, sha256: ova.sha256.clone(), file };
     Ok((ova, vcenter, wanted))
 }
 
@@ -195,7 +195,7 @@ fn check_name(name: String) -> Result<String> {
 async fn read(path: &Path) -> Result<Ova> {
     let size =
         tokio::fs::metadata(path).await.with_context(|| format!("cannot read {}", path.display()))?.len();
-    let progress = Progress::begin("reading", size);
+    let progress = TransferProgress::begin("reading", size);
     let (path, done) = (path.to_owned(), Arc::clone(&progress.done));
     progress.shown(tokio::task::spawn_blocking(move || Ova::read(&path, &done))).await?
 }
@@ -209,7 +209,7 @@ async fn connect(args: &ImageImport) -> Result<Client> {
     };
     let client = args.operator.cluster.client().await?;
     vmop::doctor::connect(&client, &options, account).await.map_err(|found| {
-        let wrong = found.iter().filter(|diagnosis| diagnosis.outcome == Outcome::Error);
+        let wrong = found.iter().filter(|diagnosis| diagnosis.outcome == CheckOutcome::Error);
         let texts: Vec<_> =
             wrong.map(|Diagnosis { found, remedy, .. }| format!("{found}. {remedy}")).collect();
         anyhow::anyhow!(texts.join("; "))
@@ -220,11 +220,11 @@ async fn connect(args: &ImageImport) -> Result<Client> {
 async fn bring(
     vcenter: &Client,
     ova: &Ova,
-    wanted: &Wanted,
+    wanted: &WantedItem,
     keep_alive: Duration,
     interrupts: &mut Interrupts,
 ) -> Result<Option<Report>> {
-    let progress = Progress::begin("uploading", ova.size());
+    let progress = TransferProgress::begin("uploading", ova.size());
     let outcome = tokio::select! {
         outcome = brought(vcenter, ova, wanted, keep_alive, &progress) => outcome,
         () = interrupts.next() => {
@@ -243,7 +243,7 @@ async fn bring(
         clean_up(vcenter, wanted).await;
     }
     let (item, imported) = outcome?;
-    let Wanted { library, name, sha256, .. } = wanted;
+    let WantedItem { library, name, sha256, .. } = wanted;
     let (library, name, sha256) = (library.name.clone(), name.clone(), sha256.clone());
     Ok(Some(Report { library, name, item, sha256, bytes: ova.size(), imported, appearance: None }))
 }
@@ -252,31 +252,31 @@ async fn bring(
 async fn brought(
     vcenter: &Client,
     ova: &Ova,
-    wanted: &Wanted,
+    wanted: &WantedItem,
     keep_alive: Duration,
-    progress: &Progress,
+    progress: &TransferProgress,
 ) -> Result<(String, bool)> {
     let found = match wanted.find(vcenter).await? {
-        Found::Nothing => wanted.create(vcenter).await?,
-        Found::Begun(item) => {
+        FoundItem::Nothing => wanted.create(vcenter).await?,
+        FoundItem::Begun(item) => {
             say!("an import of this OVA was interrupted; continuing with item {item}");
-            Found::Begun(item)
+            FoundItem::Begun(item)
         }
-        found @ Found::Whole(_) => found,
+        found @ FoundItem::Whole(_) => found,
     };
     match found {
-        Found::Whole(item) => Ok((item, false)),
-        Found::Begun(item) => {
+        FoundItem::Whole(item) => Ok((item, false)),
+        FoundItem::Begun(item) => {
             let filling = Filling { vcenter, ova, progress, keep_alive };
             progress.shown(filling.fill(&item)).await?;
             Ok((item, true))
         }
-        Found::Nothing => bail!("the item {} was removed during the import", wanted.name),
+        FoundItem::Nothing => bail!("the item {} was removed during the import", wanted.name),
     }
 }
 
 /// Removes an incomplete item, and reports the result.
-async fn clean_up(vcenter: &Client, wanted: &Wanted) {
+async fn clean_up(vcenter: &Client, wanted: &WantedItem) {
     match tokio::time::timeout(CLEANUP, wanted.remove_begun(vcenter)).await {
         Ok(Ok(true)) => say!("removed the item {}, which has no files", wanted.name),
         Ok(Ok(false)) => {}

@@ -19,7 +19,7 @@ use api::names::hex;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
-pub use self::part::Part;
+pub use self::part::OvaFile;
 
 use self::descriptor::{Reference, References};
 use self::part::AGAIN;
@@ -36,7 +36,7 @@ pub struct Ova {
     /// The SHA-256 of the whole file, in hexadecimal.
     pub sha256: String,
     /// The descriptor, then the files that it references, in descriptor order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<OvaFile>,
     /// True if a manifest covers all parts.
     pub has_manifest: bool,
 }
@@ -65,7 +65,7 @@ impl Ova {
 /// The contents of an OVA before verification.
 struct Contents {
     sha256: String,
-    parts: Vec<Part>,
+    parts: Vec<OvaFile>,
     /// The text of descriptors and manifests by name.
     texts: BTreeMap<String, String>,
 }
@@ -82,7 +82,7 @@ impl Contents {
                 continue;
             }
             let (part, text) = read_entry(&mut entry)?;
-            if parts.iter().any(|other: &Part| other.name == part.name) {
+            if parts.iter().any(|other: &OvaFile| other.name == part.name) {
                 bail!("it contains two files with the name {}", part.name);
             }
             texts.extend(text.map(|text| (part.name.clone(), text)));
@@ -122,9 +122,9 @@ impl Contents {
 }
 
 /// Returns the descriptor, then the files that it references.
-fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Result<Vec<Part>> {
+fn named_parts(descriptor: &str, references: &[Reference], parts: &[OvaFile]) -> Result<Vec<OvaFile>> {
     let find = |name: &str| parts.iter().find(|part| part.name == name).cloned();
-    let mut wanted: Vec<Part> = find(descriptor).into_iter().collect();
+    let mut wanted: Vec<OvaFile> = find(descriptor).into_iter().collect();
     for reference in references {
         let Some(part) = find(&reference.href) else {
             if let Some(part) = find(&percent_decode_str(&reference.href).decode_utf8_lossy()) {
@@ -149,7 +149,7 @@ fn named_parts(descriptor: &str, references: &[Reference], parts: &[Part]) -> Re
 
 /// Reads one archive entry to its end. Returns the part, and the content of a descriptor or manifest. The content is
 /// `None` for other files.
-fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<String>)> {
+fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(OvaFile, Option<String>)> {
     let path = entry.path_bytes().into_owned();
     let name = std::str::from_utf8(&path).ok().map(|name| name.strip_prefix("./").unwrap_or(name).to_owned());
     let Some(name) = name.filter(|name| is_plain(name)) else {
@@ -184,7 +184,7 @@ fn read_entry(entry: &mut tar::Entry<'_, impl Read>) -> Result<(Part, Option<Str
     } else {
         None
     };
-    Ok((Part { name, offset, size, sha256: hex(&digest.finalize()) }, text))
+    Ok((OvaFile { name, offset, size, sha256: hex(&digest.finalize()) }, text))
 }
 
 fn unreadable(error: &io::Error) -> anyhow::Error {

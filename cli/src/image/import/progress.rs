@@ -14,7 +14,7 @@ const PICTURES_APART: Duration = Duration::from_millis(200);
 
 /// The progress of a read or upload.
 #[derive(Debug)]
-pub struct Progress {
+pub struct TransferProgress {
     /// The number of bytes that were read or uploaded.
     pub done: Arc<AtomicU64>,
     what: &'static str,
@@ -23,7 +23,7 @@ pub struct Progress {
     terminal: bool,
 }
 
-impl Progress {
+impl TransferProgress {
     /// Starts at zero of `total` bytes. `what` names the work, such as `uploading`.
     pub fn begin(what: &'static str, total: u64) -> Self {
         let terminal = std::io::stderr().is_terminal();

@@ -47,14 +47,14 @@ impl Bench {
         Some(Self { sim, vcenter, folder, ova })
     }
 
-    async fn wanted(&self, name: &str) -> Wanted {
+    async fn wanted(&self, name: &str) -> WantedItem {
         let library = find_library(&self.vcenter, "layercake").await.unwrap();
         let (name, sha256) = (name.to_owned(), self.ova.sha256.clone());
-        Wanted { library, name, sha256, file: "node.ova".to_owned() }
+        WantedItem { library, name, sha256, file: "node.ova".to_owned() }
     }
 
     async fn import_with(&self, name: &str, keep_alive: Duration) -> Result<(String, bool)> {
-        let progress = Progress::begin("uploading", self.ova.size());
+        let progress = TransferProgress::begin("uploading", self.ova.size());
         brought(&self.vcenter, &self.ova, &self.wanted(name).await, keep_alive, &progress).await
     }
 
@@ -69,14 +69,14 @@ impl Bench {
     }
 
     async fn items(&self, name: &str) -> Vec<String> {
-        self.vcenter.library_items_named(self.sim.library(), name).await.unwrap()
+        self.vcenter.find_library_items(self.sim.library(), name).await.unwrap()
     }
 
     /// Asserts that exactly one item has this name, that it is complete, and that no session is active.
     async fn assert_whole(&self, name: &str) {
         let items = self.items(name).await;
         assert_eq!(items.len(), 1, "{name}");
-        let mut files: Vec<_> = self.vcenter.library_item_files(&items[0]).await.unwrap();
+        let mut files: Vec<_> = self.vcenter.list_library_item_files(&items[0]).await.unwrap();
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let names: Vec<_> = files.iter().map(|file| &*file.name).collect();
         assert_eq!(names, ["node-disk1.vmdk", "node.ovf"], "{name}");
@@ -260,7 +260,7 @@ async fn an_expired_session_is_replaced() {
 async fn another_run_that_is_under_way_is_left_alone() {
     let Some(bench) = Bench::new(sim()).await else { return };
     let wanted = bench.wanted("busy").await;
-    let Found::Begun(item) = wanted.create(&bench.vcenter).await.unwrap() else { panic!("no item") };
+    let FoundItem::Begun(item) = wanted.create(&bench.vcenter).await.unwrap() else { panic!("no item") };
     let session = bench.vcenter.open_update(&item, Uuid::new_v4()).await.unwrap();
     let file = NewFile { name: "slow.vmdk".into(), size: 1 << 30, sha256: "00".repeat(32) };
     let endpoint = bench.vcenter.add_update_file(&session, &file).await.unwrap().endpoint.unwrap();

@@ -82,9 +82,9 @@ fn installations_of_other_tools_stay_or_are_refused() {
     assert!(refused.contains("clusterctl upgrade apply"), "{refused}");
 }
 
-fn installed(image: &str, version: &str, by: Installer) -> Installed {
+fn installed(image: &str, version: &str, by: Installer) -> InstalledComponent {
     let args = vec![PULLS_IMAGES.to_owned()];
-    Installed {
+    InstalledComponent {
         version: Some(version.to_owned()),
         namespace: "ns".to_owned(),
         by,
@@ -98,7 +98,7 @@ fn installed(image: &str, version: &str, by: Installer) -> Installed {
 fn a_memory_limit_that_was_raised_is_kept_and_no_lower_one() {
     let with_limit = |limit: &str| {
         let one = installed("", "v1.14.2", Installer::Init);
-        let one = Installed { memory_limit: Some(Quantity(limit.to_owned())), ..one };
+        let one = InstalledComponent { memory_limit: Some(Quantity(limit.to_owned())), ..one };
         let facts = Facts { installed: [("cluster-api", one)].into(), ..facts() };
         options(&facts, Registries::default(), None, None).memory_limits
     };
@@ -128,13 +128,13 @@ fn what_is_not_given_stays_as_it_was_installed() {
         own_tag: Some(build),
     };
     assert_eq!(kept.registries, expected);
-    assert_eq!((kept.networks, kept.nodes_pull_images), (Networks::Nsx, true));
+    assert_eq!((kept.networks, kept.nodes_pull_images), (NodeNetworkProvider::Nsx, true));
 
     let given =
         Registries { own: Some("new".to_owned()), own_tag: Some("t".to_owned()), ..Registries::default() };
-    let changed = options(&before, given.clone(), Some(Networks::PortGroups), Some(false));
+    let changed = options(&before, given.clone(), Some(NodeNetworkProvider::PortGroups), Some(false));
     assert_eq!(changed.registries, Registries { upstream: expected.upstream, ..given });
-    assert_eq!((changed.networks, changed.nodes_pull_images), (Networks::PortGroups, false));
+    assert_eq!((changed.networks, changed.nodes_pull_images), (NodeNetworkProvider::PortGroups, false));
 }
 
 #[test]

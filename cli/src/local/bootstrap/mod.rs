@@ -18,7 +18,7 @@ pub use start::{Opened, open};
 
 use crate::args::BootstrapCommand;
 use crate::kubeconfig;
-use crate::state::folder::Folder;
+use crate::state::folder::BootstrapFolder;
 use crate::state::trouble;
 use crate::terminal::exit::{ExitStatus, status_of};
 use crate::terminal::interrupts::until_interrupted;
@@ -49,7 +49,7 @@ pub async fn run(command: BootstrapCommand) -> ExitStatus {
 }
 
 async fn stop(name: &str) -> Result<()> {
-    let folder = Folder::of(name)?;
+    let folder = BootstrapFolder::of(name)?;
     if !folder.exists() {
         return Err(folder.missing("The existing ones: layercake bootstrap list"));
     }

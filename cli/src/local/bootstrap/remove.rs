@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use kube::Client;
-use plane::{Plane, Stack};
+use plane::{Plane, StackIdentity};
 use vmop::leftovers::{Leftovers, destroy_templates};
 
 use super::summary;
 use crate::init::given::operator_flags;
 use crate::kube::connection::client;
 use crate::kubeconfig;
-use crate::local::guarded::{Guarded, Needs};
-use crate::state::folder::Folder;
+use crate::local::guarded::{GuardedStack, StackPrograms};
+use crate::state::folder::BootstrapFolder;
 use crate::state::record::Record;
 use crate::terminal::exit::ExitStatus;
 use crate::terminal::output::say;
@@ -22,7 +22,7 @@ const MAX_NAMES: usize = 5;
 
 /// Deletes a bootstrap cluster and its folder. Refuses if it has VMs, unless `orphan` is set.
 pub async fn remove(name: &str, orphan: bool) -> Result<()> {
-    let folder = Folder::of(name)?;
+    let folder = BootstrapFolder::of(name)?;
     if !folder.path().exists() {
         say!("{name}: does not exist");
         return Ok(());
@@ -43,7 +43,7 @@ pub async fn remove(name: &str, orphan: bool) -> Result<()> {
 /// Deletes a bootstrap cluster if a command with `--bootstrap` created it, it is stopped, and it has neither clusters
 /// nor VMs.
 pub async fn delete_if_empty(name: &str) -> Result<()> {
-    let folder = Folder::of(name)?;
+    let folder = BootstrapFolder::of(name)?;
     let for_command = folder.settings()?.is_some_and(|settings| settings.for_command);
     if for_command && folder.daemon().holder()?.is_none() && summary::is_empty(&folder)? {
         // The summary can be older than the last VMs.
@@ -56,7 +56,7 @@ pub async fn delete_if_empty(name: &str) -> Result<()> {
 }
 
 /// Stops a bootstrap cluster, and deletes its folder and its kubeconfig context.
-pub async fn delete(folder: &Folder) -> Result<()> {
+pub async fn delete(folder: &BootstrapFolder) -> Result<()> {
     folder.daemon().stop().await?;
     folder.delete()?;
     if let Ok(file) = kubeconfig::users_file(None) {
@@ -92,7 +92,10 @@ async fn empty(name: &str, client: &Client) -> Result<Vec<(String, String)>> {
 
 /// Runs `work` with a client for a bootstrap cluster's API server. If the cluster is stopped, starts the API server for
 /// this call, without the programs. Returns `None` if the cluster never stored objects.
-async fn with_objects<T>(folder: &Folder, work: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<Option<T>> {
+async fn with_objects<T>(
+    folder: &BootstrapFolder,
+    work: impl AsyncFnOnce(&Client) -> Result<T>,
+) -> Result<Option<T>> {
     if let Some(record) = folder.daemon().read::<Record>()? {
         return work(&client(Some(&record.kubeconfig), None).await?).await.map(Some);
     }
@@ -100,16 +103,17 @@ async fn with_objects<T>(folder: &Folder, work: impl AsyncFnOnce(&Client) -> Res
     if !folder.path().join("etcd").exists() {
         return Ok(None);
     }
-    let needs = Needs::of_this_program(Vec::new())?;
-    let open = || Ok(Stack::kept(folder.path())?);
-    let start = async |stack: &Arc<Stack>, tools| {
+    let needs = StackPrograms::of_this_program(Vec::new())?;
+    let open = || Ok(StackIdentity::kept(folder.path())?);
+    let start = async |stack: &Arc<StackIdentity>, tools| {
         let options =
             plane::Options { stack: stack.clone(), tools, definitions: Vec::new(), guest_proxy: None };
         Plane::bare(options).await.context(
             "cannot read the objects of the bootstrap cluster, so it was not deleted. --orphan deletes it in any case",
         )
     };
-    let Some((guarded, plane)) = Guarded::start(&needs, open, start, std::future::pending()).await? else {
+    let Some((guarded, plane)) = GuardedStack::start(&needs, open, start, std::future::pending()).await?
+    else {
         return Ok(None);
     };
     let found = work(&plane.client()).await;

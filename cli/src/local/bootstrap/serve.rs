@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use plane::Stack;
+use plane::StackIdentity;
 
 use super::summary;
 use crate::local::cluster::Cluster;
-use crate::local::guarded::{Guarded, Needs};
+use crate::local::guarded::{GuardedStack, StackPrograms};
 use crate::local::serve::{self, Served};
 use crate::state::daemon::Daemon;
-use crate::state::folder::{Folder, Settings};
+use crate::state::folder::{BootstrapFolder, SiteSettings};
 use crate::state::record::Record;
 use crate::terminal::interrupts::Interrupts;
 
@@ -24,9 +24,9 @@ const KEEP: Duration = Duration::from_secs(10);
 
 /// A bootstrap cluster that this process runs.
 struct Bootstrap {
-    guarded: Guarded,
+    guarded: GuardedStack,
     cluster: Cluster,
-    folder: Folder,
+    folder: BootstrapFolder,
     /// True if the command that started it also stops it.
     transient: bool,
 }
@@ -34,18 +34,18 @@ struct Bootstrap {
 /// Runs the bootstrap cluster until it is stopped. If `transient` is set, the command that started it also stops it.
 pub async fn serve(name: &str, transient: bool) -> Result<()> {
     let interrupts = Interrupts::listening()?;
-    let folder = Folder::of(name)?;
+    let folder = BootstrapFolder::of(name)?;
     serve::serve(&folder.daemon(), interrupts, async |interrupts| {
         folder.check()?;
-        let needs = Needs::of_this_program(Vec::new())?;
+        let needs = StackPrograms::of_this_program(Vec::new())?;
         let open = || {
             folder.claim()?;
-            Ok(Stack::kept(folder.path())?)
+            Ok(StackIdentity::kept(folder.path())?)
         };
         let start = async |stack: &_, tools| {
             Cluster::start(needs.exe.clone(), std::sync::Arc::clone(stack), tools, Vec::new()).await
         };
-        let started = Guarded::start(&needs, open, start, interrupts.next()).await?;
+        let started = GuardedStack::start(&needs, open, start, interrupts.next()).await?;
         Ok(started.map(|(guarded, cluster)| Bootstrap {
             guarded,
             cluster,
@@ -96,7 +96,7 @@ impl Served for Bootstrap {
 
 impl Bootstrap {
     /// Waits until a command has configured the site.
-    async fn wait_for_settings(&self) -> Result<Settings> {
+    async fn wait_for_settings(&self) -> Result<SiteSettings> {
         loop {
             match self.folder.settings()? {
                 Some(settings) => return Ok(settings),

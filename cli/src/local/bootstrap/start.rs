@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use kit::diagnosis::Outcome;
+use kit::diagnosis::CheckOutcome;
 use kube::Client;
 
 use super::summary;
@@ -14,13 +14,13 @@ use crate::args::{BootstrapStart, CredentialFlags};
 use crate::doctor;
 use crate::files::read_text;
 use crate::init::given::{GivenSite, operator_flags};
-use crate::init::install::Writer;
+use crate::init::install::InstallationWriter;
 use crate::kube::connection::client;
 use crate::kubeconfig;
 use crate::local::configure::{WITHIN, apply_site, wait_for_images};
 use crate::local::guarded::ensure_programs;
 use crate::local::simulate;
-use crate::state::folder::{Applied, Folder, Settings};
+use crate::state::folder::{AppliedPart, BootstrapFolder, SiteSettings};
 use crate::state::record::Record;
 use crate::state::trouble;
 use crate::terminal::exit::{ExitStatus, refuse};
@@ -32,7 +32,7 @@ const START: Duration = Duration::from_mins(40);
 
 /// A running bootstrap cluster.
 pub struct Opened {
-    folder: Folder,
+    folder: BootstrapFolder,
     /// The path to the administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     /// True if a command started the bootstrap cluster and will stop it.
@@ -43,7 +43,7 @@ pub struct Opened {
 
 /// Runs `layercake bootstrap start`.
 pub async fn start(args: &BootstrapStart) -> Result<()> {
-    let folder = Folder::of(&args.name)?;
+    let folder = BootstrapFolder::of(&args.name)?;
     let name = &args.name;
     let file = kubeconfig::users_file(args.kubeconfig.as_deref())?;
     let replaces_password = args.filename.is_empty() && args.credentials.password_file.is_some();
@@ -76,7 +76,7 @@ pub async fn start(args: &BootstrapStart) -> Result<()> {
 async fn replace_credentials(client: &Client, flags: &CredentialFlags) -> Result<()> {
     let site = GivenSite::of_cluster(client, flags).await?;
     site.check(client).await?;
-    Writer::quiet(client, WITHIN).apply_configuration(&site.file, site.credentials.as_ref()).await
+    InstallationWriter::quiet(client, WITHIN).apply_configuration(&site.file, site.credentials.as_ref()).await
 }
 
 /// Opens a bootstrap cluster for one command. Starts it if it is stopped, or creates it if it doesn't exist and a site
@@ -86,7 +86,7 @@ async fn replace_credentials(client: &Client, flags: &CredentialFlags) -> Result
 /// Returns an error if the bootstrap cluster doesn't exist or can't be started, or if the VM operator can't use
 /// vCenter. In the last case, stops the bootstrap cluster again if this command started it.
 pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
-    let folder = Folder::of(name)?;
+    let folder = BootstrapFolder::of(name)?;
     folder.check()?;
     if let Some(record) = folder.daemon().read::<Record>()?.filter(|record| record.ready)
         && given.is_none()
@@ -102,7 +102,7 @@ pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
     if let Err(found) = vmop::doctor::connect(&client, &operator_flags(None).doctor_options()?, None).await {
         let reasons: Vec<_> = found
             .iter()
-            .filter(|one| one.outcome == Outcome::Error)
+            .filter(|one| one.outcome == CheckOutcome::Error)
             .map(|one| format!("{} {}. {}", one.check.code, one.found, one.remedy.trim_end_matches('.')))
             .collect();
         opened.close().await?;
@@ -112,11 +112,11 @@ pub async fn open(name: &str, given: Option<&GivenSite>) -> Result<Opened> {
 }
 
 impl Opened {
-    fn new(folder: Folder, record: Record, lock: Option<File>) -> Self {
+    fn new(folder: BootstrapFolder, record: Record, lock: Option<File>) -> Self {
         Self { folder, kubeconfig: record.kubeconfig, is_transient: record.transient, _lock: lock }
     }
 
-    pub fn folder(&self) -> &Folder {
+    pub fn folder(&self) -> &BootstrapFolder {
         &self.folder
     }
 
@@ -143,7 +143,7 @@ impl Opened {
 /// Starts the bootstrap cluster if it isn't running, and applies the site if one is given. After a failure, stops a
 /// process that it started and deletes a folder that it created.
 async fn start_with(
-    folder: &Folder,
+    folder: &BootstrapFolder,
     given: Option<&GivenSite>,
     nodes_pull_images: bool,
     transient: bool,
@@ -158,7 +158,7 @@ async fn start_with(
                 "To create it, pass a site file: layercake site discover writes one. The existing ones: layercake bootstrap list",
             ));
         }
-        (Some(known), None) if known.applied == Applied::Configuration => {
+        (Some(known), None) if known.applied == AppliedPart::Configuration => {
             return Err(refuse(&format!(
                 "the site of bootstrap cluster {} was not applied completely. Pass the site file again",
                 folder.name()
@@ -212,7 +212,7 @@ async fn start_with(
 
 /// Returns true if the bootstrap cluster is running. First waits for a start or stop in progress. Fails if the
 /// bootstrap cluster is running but can't work.
-async fn runs(folder: &Folder) -> Result<bool> {
+async fn runs(folder: &BootstrapFolder) -> Result<bool> {
     let daemon = folder.daemon();
     let what = format!("bootstrap cluster {}", folder.name());
     crate::state::wait::until(&what, START, async || {
@@ -227,18 +227,22 @@ async fn runs(folder: &Folder) -> Result<bool> {
 }
 
 /// Returns the settings that the programs need for a site.
-fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Result<Settings> {
+fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Result<SiteSettings> {
     let simulated = simulate::is_simulated(&given.file)?;
-    Ok(Settings {
+    Ok(SiteSettings {
         network_provider: given.file.network_provider().to_owned(),
         nodes_pull_images: nodes_pull_images || simulated,
         simulated,
-        applied: Applied::Configuration,
+        applied: AppliedPart::Configuration,
         for_command,
     })
 }
 
-async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&Settings>) -> Result<Record> {
+async fn configure(
+    folder: &BootstrapFolder,
+    given: Option<&GivenSite>,
+    wanted: Option<&SiteSettings>,
+) -> Result<Record> {
     let record = wait_for(folder, START, |_| true).await?;
     let client = client(Some(&record.kubeconfig), None).await?;
     if let (Some(given), Some(wanted)) = (given, wanted) {
@@ -247,14 +251,18 @@ async fn configure(folder: &Folder, given: Option<&GivenSite>, wanted: Option<&S
             wait_for(folder, WITHIN, |record| record.ready).await
         };
         apply_site(&client, given, start).await?;
-        folder.keep_settings(&Settings { applied: Applied::All, ..wanted.clone() })?;
+        folder.keep_settings(&SiteSettings { applied: AppliedPart::All, ..wanted.clone() })?;
         wait_for_images(&client, &given.file).await?;
     }
     wait_for(folder, WITHIN, |record| record.ready).await
 }
 
 /// Waits until `is_so` returns true for the process's record. Fails after `limit`, or if the process ends.
-async fn wait_for(folder: &Folder, limit: Duration, is_so: impl Fn(&Record) -> bool) -> Result<Record> {
+async fn wait_for(
+    folder: &BootstrapFolder,
+    limit: Duration,
+    is_so: impl Fn(&Record) -> bool,
+) -> Result<Record> {
     let daemon = folder.daemon();
     let mut found = None;
     crate::state::wait::until(&format!("bootstrap cluster {}", folder.name()), limit, async || {

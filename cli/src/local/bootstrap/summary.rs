@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::Output;
 use crate::describe::cluster_view::{ClusterView, TKC};
 use crate::describe::words::age;
-use crate::state::folder::Folder;
+use crate::state::folder::BootstrapFolder;
 use crate::state::record::Record;
 use crate::state::trouble;
 use crate::terminal::output::{align, say, write_json, write_out};
@@ -54,7 +54,7 @@ impl Known {
 }
 
 /// Saves the bootstrap cluster's state.
-pub async fn keep(folder: &Folder, client: &Client) -> Result<()> {
+pub async fn keep(folder: &BootstrapFolder, client: &Client) -> Result<()> {
     let summary = Summary {
         stopped: Timestamp::now().round(Unit::Second)?.to_string(),
         vms: vms(client).await?.len(),
@@ -122,7 +122,7 @@ fn warning(cluster: &Known, now: Timestamp) -> Option<String> {
 
 /// Prints when the clusters' certificates expire, because certificates aren't renewed while the bootstrap cluster is
 /// stopped.
-pub fn say_certificates(folder: &Folder) -> Result<()> {
+pub fn say_certificates(folder: &BootstrapFolder) -> Result<()> {
     let summary: Summary = folder.read(FILE)?.unwrap_or_default();
     for Known { namespace, name, certificates_until, .. } in &summary.clusters {
         if let Some(until) = certificates_until {
@@ -135,7 +135,7 @@ pub fn say_certificates(folder: &Folder) -> Result<()> {
 
 /// Returns true if the bootstrap cluster had neither clusters nor VMs when it was stopped. Returns false without a
 /// summary.
-pub fn is_empty(folder: &Folder) -> Result<bool> {
+pub fn is_empty(folder: &BootstrapFolder) -> Result<bool> {
     let summary: Option<Summary> = folder.read(FILE)?;
     Ok(summary.is_some_and(|summary| summary.vms == 0 && summary.clusters.is_empty()))
 }
@@ -157,7 +157,11 @@ struct Row {
 
 /// Lists the bootstrap clusters on this machine.
 pub fn list(output: Option<Output>) -> Result<()> {
-    let rows = Folder::all()?.iter().filter(|folder| folder.exists()).map(row).collect::<Result<Vec<_>>>()?;
+    let rows = BootstrapFolder::all()?
+        .iter()
+        .filter(|folder| folder.exists())
+        .map(row)
+        .collect::<Result<Vec<_>>>()?;
     match output {
         Some(Output::Json) => {
             write_json(&serde_json::json!({"schema": 1, "bootstrapClusters": rows}))?;
@@ -177,7 +181,7 @@ pub fn list(output: Option<Output>) -> Result<()> {
     Ok(())
 }
 
-fn row(folder: &Folder) -> Result<Row> {
+fn row(folder: &BootstrapFolder) -> Result<Row> {
     let process = folder.daemon().holder()?;
     let is_ready = folder.daemon().read::<Record>()?.is_some_and(|record| record.ready);
     let status = match (process, is_ready) {

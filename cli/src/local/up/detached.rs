@@ -7,7 +7,7 @@ use clap::ValueEnum as _;
 
 use crate::args::Up;
 use crate::local::serve;
-use crate::local::session::Session;
+use crate::local::session::StackSession;
 use crate::local::simulated_site::vm_arguments;
 use crate::local::stack::{Options, Stack};
 use crate::state::daemon::Daemon;
@@ -21,7 +21,7 @@ fn daemon() -> Result<Daemon> {
 
 /// Returns the background stack's folder, if the stack is ready.
 pub fn folder() -> Option<PathBuf> {
-    daemon().and_then(|daemon| daemon.read::<Session>()).ok().flatten().map(|session| session.folder)
+    daemon().and_then(|daemon| daemon.read::<StackSession>()).ok().flatten().map(|session| session.folder)
 }
 
 /// Returns the `up` flags that describe the stack, for the background process.
@@ -38,10 +38,10 @@ fn stack_arguments(args: &Up) -> Result<Vec<String>> {
 
 /// Starts a background stack and waits until it is ready. Fails if a background stack is already running. Returns
 /// `None` if `given_up` resolves first.
-pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<Session>> {
+pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Option<StackSession>> {
     let daemon = daemon()?;
     if let Some(process) = daemon.holder()? {
-        let ready = daemon.read::<Session>()?.map_or_else(
+        let ready = daemon.read::<StackSession>()?.map_or_else(
             || "It is still starting".to_owned(),
             |session| format!("To use it: export KUBECONFIG={}", session.kubeconfig.display()),
         );
@@ -53,7 +53,7 @@ pub async fn start(args: &Up, given_up: impl Future<Output = ()>) -> Result<Opti
     say!("Starting a stack in the background. Its output is written to {}", daemon.log().display());
     let mut arguments = vec!["up".to_owned(), "--background".to_owned()];
     arguments.extend(stack_arguments(args)?);
-    let is_ready = || Ok(daemon.read::<Session>()?.is_some());
+    let is_ready = || Ok(daemon.read::<StackSession>()?.is_some());
     if !daemon.start(&arguments, is_ready, given_up).await? {
         return Ok(None);
     }

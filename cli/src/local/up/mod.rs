@@ -18,7 +18,7 @@ use crate::follow::cluster_report::ClusterReport;
 use crate::kube::apply;
 use crate::kube::manifest;
 use crate::lint;
-use crate::local::session::Session;
+use crate::local::session::StackSession;
 use crate::local::stack::{Options, Stack};
 use crate::terminal::exit::{ExitStatus, failed, with_causes};
 use crate::terminal::interrupts::Interrupts;
@@ -144,14 +144,14 @@ fn say_stopping() {
 /// One `up` command on a running stack: its flags, and the results for its clusters.
 struct Run<'a> {
     args: &'a Up,
-    session: Session,
+    session: StackSession,
     stack_seconds: f64,
     clusters: Vec<ClusterReport>,
     refused: bool,
 }
 
 impl<'a> Run<'a> {
-    fn new(args: &'a Up, session: Session, stack: Duration) -> Self {
+    fn new(args: &'a Up, session: StackSession, stack: Duration) -> Self {
         Self { args, session, stack_seconds: stack.as_secs_f64(), clusters: Vec::new(), refused: false }
     }
 
@@ -254,7 +254,7 @@ impl<'a> Run<'a> {
     /// Prints the report as text or as JSON.
     async fn report(&mut self) -> Result<()> {
         let clusters = std::mem::take(&mut self.clusters);
-        let report = report::Report::made(&self.session, self.stack_seconds, clusters).await;
+        let report = report::UpReport::made(&self.session, self.stack_seconds, clusters).await;
         if self.is_json() {
             write_json(&report)?;
         } else {

@@ -6,8 +6,8 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::kube::apply::apply;
-use crate::kube::manifest::{self, Needs};
-use crate::local::session::Placement;
+use crate::kube::manifest::{self, NamespaceRequirements};
+use crate::local::session::NamespacePlacement;
 use crate::site::manifests;
 
 /// The ID of the vSAN Default Storage Policy.
@@ -17,7 +17,7 @@ const STORAGE_POLICY: &str = "aa6d5a82-1c88-45da-85d3-3d74b91a5bad";
 pub async fn prepare_namespaces(
     client: &Client,
     documents: &[Value],
-    placement: &Placement,
+    placement: &NamespacePlacement,
 ) -> Result<Vec<String>> {
     let mut made = Vec::new();
     for (namespace, needs) in manifest::needs(documents) {
@@ -36,11 +36,11 @@ pub async fn prepare_namespaces(
 }
 
 /// Creates the namespace, or sets the resource pool and folder of an existing namespace.
-pub async fn apply_namespace(client: &Client, namespace: &str, placement: &Placement) -> Result<()> {
+pub async fn apply_namespace(client: &Client, namespace: &str, placement: &NamespacePlacement) -> Result<()> {
     apply(client, &manifests::namespace(namespace, &placement.resource_pool, &placement.folder)).await
 }
 
-async fn assign_storage(client: &Client, namespace: &str, needs: &Needs) -> Result<()> {
+async fn assign_storage(client: &Client, namespace: &str, needs: &NamespaceRequirements) -> Result<()> {
     for class in &needs.storage_classes {
         apply(client, &manifests::storage_class(class, STORAGE_POLICY)).await?;
     }
@@ -49,7 +49,7 @@ async fn assign_storage(client: &Client, namespace: &str, needs: &Needs) -> Resu
     apply(client, &quota).await
 }
 
-async fn bind_classes(client: &Client, namespace: &str, needs: &Needs) -> Result<()> {
+async fn bind_classes(client: &Client, namespace: &str, needs: &NamespaceRequirements) -> Result<()> {
     for class in &needs.vm_classes {
         apply(client, &manifests::class_binding(class, namespace)).await?;
     }

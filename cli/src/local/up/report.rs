@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::follow::cluster_report::ClusterReport;
-use crate::local::session::{Memory, Session};
+use crate::local::session::{StackMemory, StackSession};
 
 /// The timeout for reading the simulator's request counts.
 const COUNTING: Duration = Duration::from_secs(5);
@@ -16,12 +16,12 @@ const COUNTING: Duration = Duration::from_secs(5);
 /// The final report.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct UpReport {
     stack: StackReport,
     clusters: Vec<ClusterReport>,
     vcenter: VCenterReport,
     #[serde(rename = "memoryMiB")]
-    memory_mib: Memory,
+    memory_mib: StackMemory,
     /// True if nodes have a console that `layercake console` shows.
     #[serde(skip)]
     consoles: bool,
@@ -50,9 +50,9 @@ struct VCenterReport {
     by_method: BTreeMap<String, u64>,
 }
 
-impl Report {
+impl UpReport {
     /// Creates the report with the session's request counts and memory, which are empty after the stack has ended.
-    pub async fn made(session: &Session, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Self {
+    pub async fn made(session: &StackSession, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Self {
         let counted = async { Ok::<_, anyhow::Error>(session.control()?.requests().await?) };
         let counted = tokio::time::timeout(COUNTING, counted).await;
         let counted = counted.ok().and_then(Result::ok).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Report {
         for cluster in &self.clusters {
             text += &cluster.text(true, self.consoles);
         }
-        let Memory { stack, gcm, capw, vmop } = self.memory_mib;
+        let StackMemory { stack, gcm, capw, vmop } = self.memory_mib;
         // A stack that has ended doesn't have figures.
         if stack > 0 {
             let _ = writeln!(text, "vCenter requests: {}", self.vcenter.requests);

@@ -7,7 +7,7 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names;
 use k8s_openapi::api::core::v1::Secret;
 use kit::apply;
-use kit::bounded::{Budget, Limits, compute};
+use kit::bounded::{Budget, ComputationLimits, compute};
 use kube::ResourceExt;
 use zeroize::Zeroizing;
 
@@ -20,7 +20,7 @@ use crate::cluster::node_groups::api_server::{ENCRYPTION, ENCRYPTION_FILE};
 /// The maximum size, in bytes, of a configuration.
 const LONGEST: usize = 32 << 10;
 /// The limits for one check.
-const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
+const LIMITS: ComputationLimits = ComputationLimits { bytes: 1 << 20, time: Duration::from_secs(10) };
 /// The interval at which the Secret is read again. Watches don't report the Secret's deletion.
 pub const CHECK_INTERVAL: Duration = Duration::from_hours(1);
 
@@ -101,7 +101,7 @@ fn describe_missing(tkc: &TanzuKubernetesCluster) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kit::apply::controlled_by;
+    use kit::apply::build_controller_reference;
 
     use super::*;
     use crate::cluster::fixtures::{secret, stored};
@@ -150,7 +150,7 @@ mod tests {
     fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
         let tkc = stored(sound());
         let mut former = secret("c-encryption", &[(ENCRYPTION, &configuration::generate())]);
-        former.metadata.owner_references = Some(vec![controlled_by(&tkc)]);
+        former.metadata.owner_references = Some(vec![build_controller_reference(&tkc)]);
         assert!(of(Some(&former), false).is_ok());
         former.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
         assert!(matches!(of(Some(&former), false), Err(Error::Settling(_))));

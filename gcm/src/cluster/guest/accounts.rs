@@ -13,7 +13,7 @@ const READ: &[&str] = &["get", "list", "watch"];
 const ALL: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /// Returns the accounts for the cloud provider and the storage driver.
-pub fn accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
+pub fn build_accounts(input: &Input<'_>) -> Vec<ProviderServiceAccount> {
     let cloud_provider = vec![
         rule("vmoperator.vmware.com", &["virtualmachineservices"], ALL),
         rule("vmoperator.vmware.com", &["virtualmachineservices/status"], &["get"]),
@@ -97,7 +97,7 @@ mod tests {
         let (release, image) = release_and_image(&tkc, &facts);
         let validated = ValidatedCluster::validate(&tkc, &facts).unwrap();
         let input = Input::new(&validated, &release, &image);
-        accounts(&input).iter().map(ResourceExt::name_any).collect()
+        build_accounts(&input).iter().map(ResourceExt::name_any).collect()
     }
 
     #[test]

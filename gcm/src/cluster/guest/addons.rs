@@ -17,7 +17,7 @@ use crate::addons::kubeadm::{DnsNodes, KubeadmAddons};
 use crate::addons::render::Values;
 use crate::addons::survey::{GuestSecret, SurveyPlan};
 use crate::cluster::facts::Facts;
-use crate::cluster::guest::accounts::accounts;
+use crate::cluster::guest::accounts::build_accounts;
 use crate::cluster::guest::authentication::{self, image_of};
 use crate::cluster::input::Input;
 use crate::cluster::node_groups::bootstrap::node_release;
@@ -28,7 +28,7 @@ use crate::sync;
 use crate::sync::storage_classes::PROVISIONER;
 
 /// Returns a cluster's add-ons, or `None` until its API server has answered and its endpoint is known.
-pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
+pub fn choose_addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     let cluster = facts.cluster.as_ref().filter(|_| facts.is_initialized())?;
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.clone().filter(|host| !host.is_empty())?;
@@ -52,18 +52,20 @@ pub fn addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
     };
     let mut synced = sync::sets(input.tkc, &facts.namespace, bundled_classes(&facts.bundles, &name).as_ref());
     synced.extend(authentication::set(input, facts));
-    let kubeadm =
-        KubeadmAddons { kube_proxy: image_of("kube-proxy", input.release), dns: dns_nodes(input, facts) };
+    let kubeadm = KubeadmAddons {
+        kube_proxy: image_of("kube-proxy", input.release),
+        dns: choose_dns_nodes(input, facts),
+    };
     let addons = choose(&offer);
     let left_in_image = left_in_image(image.as_deref(), &addons);
     let authentication = authentication::wanted_hash(input.tkc, facts);
-    let survey = SurveyPlan { authentication, ..survey_plan(input, &addons, left_in_image) };
+    let survey = SurveyPlan { authentication, ..plan_survey(input, &addons, left_in_image) };
     Some(WantedAddons { server, addons, synced, values, kubeadm, survey })
 }
 
 /// Returns the input of the survey, which checks for the programs that the cluster's conditions report on.
-fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<String>) -> SurveyPlan {
-    let tokens = accounts(input).into_iter().map(|account| GuestSecret {
+fn plan_survey(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<String>) -> SurveyPlan {
+    let tokens = build_accounts(input).into_iter().map(|account| GuestSecret {
         namespace: account.spec.target_namespace,
         name: account.spec.target_secret_name,
     });
@@ -79,7 +81,7 @@ fn survey_plan(input: &Input<'_>, addons: &[ChosenAddon], left_in_image: Vec<Str
 
 /// Returns the nodes for CoreDNS, once the whole control plane runs the release. Returns `None` if nodes can pull the image
 /// from a registry.
-fn dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
+fn choose_dns_nodes(input: &Input<'_>, facts: &Facts) -> Option<DnsNodes> {
     let release = input.release;
     let image = release.coredns.as_ref()?;
     let repository = image.image_repository.as_ref().or(release.image_repository.as_ref())?;

@@ -4,7 +4,7 @@ use api::conditions::{Condition, find, tkc as words};
 use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 
-use super::{ConditionWithCause, failing};
+use super::{ConditionWithCause, build_failing_condition};
 use crate::addons::api_servers::AuthenticationState;
 use crate::addons::choice::ChosenAddon;
 use crate::addons::report::AddonState;
@@ -70,10 +70,10 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Conditio
             "spec.settings.authentication.jwt has no effect: API servers of {oldest} read no configuration of issuers. Upgrade the cluster to v1.30 or later"
         );
         return (!issuers(&tkc.spec).is_empty())
-            .then(|| failing(tkc, TYPE, words::AUTHENTICATION_UNSUPPORTED, message));
+            .then(|| build_failing_condition(tkc, TYPE, words::AUTHENTICATION_UNSUPPORTED, message));
     }
     if let Some(why) = application_failure(facts) {
-        return Some(failing(tkc, TYPE, words::AUTHENTICATION_FAILED, bounded(&why)));
+        return Some(build_failing_condition(tkc, TYPE, words::AUTHENTICATION_FAILED, bounded(&why)));
     }
     if facts.survey.is_none() {
         // The workload cluster hasn't been surveyed since gcm started, so keep the last condition.
@@ -93,7 +93,7 @@ pub fn condition(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Conditio
         // An API server doesn't reject an empty list, so the rejection is about the previous list.
         Some(AuthenticationState::Rejected(_)) if issuers(&tkc.spec).is_empty() => pending(),
         Some(AuthenticationState::Rejected(pods)) => {
-            failing(tkc, TYPE, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
+            build_failing_condition(tkc, TYPE, words::AUTHENTICATION_REJECTED, describe_rejection(tkc, pods))
         }
         Some(AuthenticationState::Unanswered(why)) => {
             reconciling(&bounded(&format!("An API server cannot be asked which issuers it uses: {why}")))

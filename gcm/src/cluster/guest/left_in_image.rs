@@ -14,7 +14,7 @@ const MAX_NAME: usize = 64;
 
 /// The purpose of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum BundlePurpose {
     Network,
     Storage,
     CloudProvider,
@@ -30,7 +30,7 @@ const CLOUD_PROVIDERS: [&str; 3] = ["vmware-guest-cluster", "guest-cluster-cloud
 /// The bundle and package names of the programs that authenticate users.
 const LOGIN: [&str; 3] = ["authsvc", "guest-cluster-auth-service", "pinniped"];
 
-impl Purpose {
+impl BundlePurpose {
     fn of(name: &str) -> Self {
         match name {
             name if NETWORKS.contains(&name) => Self::Network,
@@ -55,8 +55,8 @@ impl Purpose {
 }
 
 /// Returns a sentence about the bundles with this purpose, to append to a message. Returns an empty string if there are none.
-pub fn sentence(names: &[String], purpose: Purpose) -> String {
-    let of_purpose = names.iter().filter(|name| Purpose::of(name) == purpose).take(MAX_NAMES);
+pub fn format_sentence(names: &[String], purpose: BundlePurpose) -> String {
+    let of_purpose = names.iter().filter(|name| BundlePurpose::of(name) == purpose).take(MAX_NAMES);
     let names: Vec<_> = of_purpose.map(|name| printable(name, MAX_NAME)).collect();
     if names.is_empty() {
         return String::new();
@@ -69,8 +69,8 @@ pub fn sentence(names: &[String], purpose: Purpose) -> String {
 }
 
 /// Returns a message that lists the bundles, each with the reason why it isn't applied. Returns `None` for an empty list.
-pub fn summary(names: &[String]) -> Option<String> {
-    let describe = |name: &String| match Purpose::of(name).reason() {
+pub fn summarize_bundles(names: &[String]) -> Option<String> {
+    let describe = |name: &String| match BundlePurpose::of(name).reason() {
         "" => printable(name, MAX_NAME),
         reason => format!("{} ({reason})", printable(name, MAX_NAME)),
     };
@@ -93,15 +93,15 @@ mod tests {
     #[test]
     fn each_bundle_that_is_not_applied_is_named_with_its_reason() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(summary(&[]), None);
+        assert_eq!(summarize_bundles(&[]), None);
         let of_vsphere_7 = names(&["authsvc", "calico", "metrics-server", "pvcsi", "vmware-guest-cluster"]);
-        insta::assert_snapshot!(summary(&of_vsphere_7).unwrap());
-        for purpose in [Purpose::Storage, Purpose::CloudProvider, Purpose::Login] {
-            assert!(!sentence(&of_vsphere_7, purpose).is_empty(), "{purpose:?}");
-            assert_eq!(sentence(&names(&["antrea", "metrics-server"]), purpose), "");
+        insta::assert_snapshot!(summarize_bundles(&of_vsphere_7).unwrap());
+        for purpose in [BundlePurpose::Storage, BundlePurpose::CloudProvider, BundlePurpose::Login] {
+            assert!(!format_sentence(&of_vsphere_7, purpose).is_empty(), "{purpose:?}");
+            assert_eq!(format_sentence(&names(&["antrea", "metrics-server"]), purpose), "");
         }
         let many = vec!["x".repeat(400); 100];
-        let text = summary(&many).unwrap();
+        let text = summarize_bundles(&many).unwrap();
         assert!(text.contains("76 more") && text.len() < 4000, "{text}");
     }
 }

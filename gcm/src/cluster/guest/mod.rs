@@ -30,7 +30,12 @@ impl From<Condition> for ConditionWithCause {
 }
 
 /// Returns a false condition for a problem in the workload cluster.
-fn failing(tkc: &TanzuKubernetesCluster, type_: &str, reason: &str, message: String) -> ConditionWithCause {
+fn build_failing_condition(
+    tkc: &TanzuKubernetesCluster,
+    type_: &str,
+    reason: &str,
+    message: String,
+) -> ConditionWithCause {
     let object = format!("In cluster {}", tkc.name_any());
     let cause = Cause { object, reason: reason.to_owned(), message, severity: Severity::Warning };
     let condition = Condition::is_false(type_, WARNING, reason, cause.to_string());

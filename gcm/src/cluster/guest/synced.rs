@@ -7,11 +7,11 @@ use api::gcm::TanzuKubernetesCluster;
 use kit::guest::bounded;
 use kube::ResourceExt;
 
-use super::{ConditionWithCause, failing, usable};
+use super::{ConditionWithCause, build_failing_condition, usable};
 use crate::addons::choice::bundled_classes;
 use crate::addons::report::{AddonReport, AddonState};
 use crate::cluster::facts::Facts;
-use crate::sync::wanted::{Problem, WantedObjects};
+use crate::sync::wanted::{ObjectProblem, WantedObjects};
 use crate::sync::{self, ROLE_BINDINGS, STORAGE_CLASSES, SUPERVISOR};
 
 /// The parameters of one kind of condition.
@@ -29,14 +29,14 @@ const OF_ROLE_BINDINGS: Kind = Kind {
     failed: words::ROLE_BINDING_SYNC_FAILED,
     syncing: words::ROLE_BINDING_SYNCING,
     slot: ROLE_BINDINGS,
-    judge: usable::role_bindings,
+    judge: usable::judge_role_bindings,
 };
 const OF_STORAGE_CLASSES: Kind = Kind {
     type_: words::STORAGE_CLASS_SYNCED,
     failed: words::STORAGE_CLASS_SYNC_FAILED,
     syncing: words::STORAGE_CLASS_SYNCING,
     slot: STORAGE_CLASSES,
-    judge: usable::storage,
+    judge: usable::judge_storage,
 };
 
 const OF_SUPERVISOR: Kind = Kind {
@@ -71,7 +71,7 @@ fn condition(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
 ) -> ConditionWithCause {
-    if let Some(Problem { object, message }) = wanted.problems.first() {
+    if let Some(ObjectProblem { object, message }) = wanted.problems.first() {
         let (object, message, reason) = (object.clone(), message.clone(), kind.failed.to_owned());
         let cause = Cause { object, reason, message, severity: Severity::Warning };
         let more = wanted.problems.len() - 1;
@@ -92,7 +92,9 @@ fn condition(
     let is_of_now = version.as_deref() == Some(wanted.objects.version());
     match state {
         AddonState::Applied if is_of_now => (kind.judge)(tkc, facts, wanted),
-        AddonState::Failed(why) if is_of_now => failing(tkc, kind.type_, kind.failed, bounded(&why)),
+        AddonState::Failed(why) if is_of_now => {
+            build_failing_condition(tkc, kind.type_, kind.failed, bounded(&why))
+        }
         AddonState::Pending(why) | AddonState::InProgress(why) => syncing(&why),
         _ => syncing("It is being applied in the cluster"),
     }

@@ -11,11 +11,11 @@ use kit::guest::bounded;
 use kube::ResourceExt;
 
 use super::authentication::accepts_tokens;
-use super::left_in_image::{self, Purpose};
-use super::{ConditionWithCause, failing};
+use super::left_in_image::{self, BundlePurpose};
+use super::{ConditionWithCause, build_failing_condition};
 use crate::addons::bundle::AddonType;
 use crate::addons::report::{AddonReport, AddonState};
-use crate::addons::survey::{GuestSurvey, Presence, STORAGE_DRIVER_SECRET, TokenUse};
+use crate::addons::survey::{GuestSurvey, ProgramPresence, STORAGE_DRIVER_SECRET, TokenUse};
 use crate::cluster::facts::Facts;
 use crate::sync;
 use crate::sync::role_bindings::People;
@@ -23,17 +23,21 @@ use crate::sync::storage_classes::PROVISIONER;
 use crate::sync::wanted::WantedObjects;
 
 /// Returns the `StorageClassSynced` condition for a workload cluster in which all `classes` are applied.
-pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObjects) -> ConditionWithCause {
+pub fn judge_storage(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    classes: &WantedObjects,
+) -> ConditionWithCause {
     const TYPE: &str = words::STORAGE_CLASS_SYNCED;
     let syncing = |why: String| Condition::is_unknown(TYPE, words::STORAGE_CLASS_SYNCING, why).into();
     let Some(survey) = &facts.survey else { return syncing(NOT_SURVEYED.to_owned()) };
     let driver = match &survey.driver {
-        Presence::Running if classes.objects.manifests().is_empty() => {
+        ProgramPresence::Running if classes.objects.manifests().is_empty() => {
             return Condition::is_true(TYPE).into();
         }
-        Presence::Running => match user_of_driver_token(survey) {
-            Some(Presence::Running) => return Condition::is_true(TYPE).into(),
-            Some(Presence::Refused(why)) => {
+        ProgramPresence::Running => match user_of_driver_token(survey) {
+            Some(ProgramPresence::Running) => return Condition::is_true(TYPE).into(),
+            Some(ProgramPresence::Refused(why)) => {
                 return syncing(bounded(&format!(
                     "The cluster refuses to show the Pods of its CSI driver: {why}"
                 )));
@@ -42,24 +46,24 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
                 "CSI driver {PROVISIONER} is not the paravirtual driver, because no running Pod uses the token in Secret {STORAGE_DRIVER_SECRET}. Only the paravirtual driver accepts these classes"
             ),
         },
-        Presence::Refused(why) => {
+        ProgramPresence::Refused(why) => {
             return syncing(bounded(&format!("The cluster refuses to show its CSI driver: {why}")));
         }
-        Presence::Installed => {
+        ProgramPresence::Installed => {
             format!("CSI driver {PROVISIONER} is registered on no node: no CSINode lists it")
         }
-        Presence::Missing => format!("there is no CSI driver {PROVISIONER}"),
+        ProgramPresence::Missing => format!("there is no CSI driver {PROVISIONER}"),
     };
-    let remedy = if survey.driver == Presence::Running {
+    let remedy = if survey.driver == ProgramPresence::Running {
         "bring StorageClasses of your own in the bundle of the driver, and annotate the bundle with run.tanzu.vmware.com/storage-classes: none (docs/cluster-services.md)"
     } else {
         "install the driver in the cluster, for example as an add-on of type csi (docs/cluster-services.md)"
     };
-    let left = left_in_image::sentence(&survey.left_in_image, Purpose::Storage);
+    let left = left_in_image::format_sentence(&survey.left_in_image, BundlePurpose::Storage);
     if asks_for_storage(tkc, facts) {
         let message =
             format!("{driver}, so PersistentVolumeClaims stay Pending. To get volumes, {remedy}{left}");
-        return failing(tkc, TYPE, words::STORAGE_DRIVER_NOT_FOUND, message);
+        return build_failing_condition(tkc, TYPE, words::STORAGE_DRIVER_NOT_FOUND, message);
     }
     let present = match classes.objects.manifests().len() {
         0 => "The namespace assigns no storage class to the cluster, and".to_owned(),
@@ -74,13 +78,17 @@ pub fn storage(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &WantedObje
 
 /// Returns the presence of the program that uses the paravirtual driver's token. Other drivers don't use tokens for the
 /// management cluster.
-fn user_of_driver_token(survey: &GuestSurvey) -> Option<&Presence> {
+fn user_of_driver_token(survey: &GuestSurvey) -> Option<&ProgramPresence> {
     let token = survey.tokens.iter().find(|token| token.secret.name == STORAGE_DRIVER_SECRET)?;
     Some(&token.program)
 }
 
 /// Returns the `RoleBindingSynced` condition for a workload cluster in which all role bindings are applied.
-pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObjects) -> ConditionWithCause {
+pub fn judge_role_bindings(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    _: &WantedObjects,
+) -> ConditionWithCause {
     const TYPE: &str = words::ROLE_BINDING_SYNCED;
     let People { users, groups } = sync::people(&facts.namespace);
     if users + groups == 0 || has_authenticator(tkc, facts) {
@@ -92,8 +100,10 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
         count => Some(format!("{count} {one}s")),
     };
     let bound: Vec<_> = [count(users, "user"), count(groups, "group")].into_iter().flatten().collect();
-    let left =
-        facts.survey.as_ref().map(|survey| left_in_image::sentence(&survey.left_in_image, Purpose::Login));
+    let left = facts
+        .survey
+        .as_ref()
+        .map(|survey| left_in_image::format_sentence(&survey.left_in_image, BundlePurpose::Login));
     let message = format!(
         "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so these users cannot log in. Use the kubeconfig in Secret {}, or add an issuer of tokens to spec.settings.authentication (docs/login.md){}",
         bound.join(" and "),
@@ -105,25 +115,25 @@ pub fn role_bindings(tkc: &TanzuKubernetesCluster, facts: &Facts, _: &WantedObje
 }
 
 /// Returns the `ProviderServiceAccountsReady` condition for a workload cluster that contains the tokens of all accounts.
-pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> ConditionWithCause {
+pub fn judge_accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> ConditionWithCause {
     const TYPE: &str = words::PROVIDER_SERVICE_ACCOUNTS_READY;
     let unknown = |why: String| {
         Condition::is_unknown(TYPE, wcp_cluster::PROVIDER_SERVICE_ACCOUNTS_RECONCILING, why).into()
     };
     let Some(survey) = &facts.survey else {
-        return kept_accounts(tkc).unwrap_or_else(|| unknown(NOT_SURVEYED.to_owned()));
+        return keep_accounts(tkc).unwrap_or_else(|| unknown(NOT_SURVEYED.to_owned()));
     };
-    let unused = || survey.tokens.iter().filter(|token| token.program == Presence::Missing);
+    let unused = || survey.tokens.iter().filter(|token| token.program == ProgramPresence::Missing);
     if let Some(token) = unused().find(|token| token.is_required) {
         let message = format!(
             "an add-on refers to Secret {}, but no running Pod uses the token in it. Check the Pods in namespace {}",
             path(token),
             token.secret.namespace
         );
-        return failing(tkc, TYPE, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND, message);
+        return build_failing_condition(tkc, TYPE, words::PROVIDER_SERVICE_ACCOUNT_USER_NOT_FOUND, message);
     }
     let refused = survey.tokens.iter().find_map(|token| match &token.program {
-        Presence::Refused(why) => Some(why),
+        ProgramPresence::Refused(why) => Some(why),
         _ => None,
     });
     if let Some(why) = refused {
@@ -138,8 +148,8 @@ pub fn accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> ConditionWithCau
 }
 
 fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
-    let left = [Purpose::CloudProvider, Purpose::Storage]
-        .map(|purpose| left_in_image::sentence(&survey.left_in_image, purpose));
+    let left = [BundlePurpose::CloudProvider, BundlePurpose::Storage]
+        .map(|purpose| left_in_image::format_sentence(&survey.left_in_image, purpose));
     format!(
         "The accounts exist, but no running Pod uses the tokens in the cluster's Secrets {}. If you need the programs that use them, install them as add-ons (docs/addons.md){}",
         secrets.join(" and "),
@@ -148,7 +158,7 @@ fn describe_unused(secrets: &[String], survey: &GuestSurvey) -> String {
 }
 
 /// Returns the previous condition, if it is based on a survey. gcm keeps such a condition from its start until the first survey.
-fn kept_accounts(tkc: &TanzuKubernetesCluster) -> Option<ConditionWithCause> {
+fn keep_accounts(tkc: &TanzuKubernetesCluster) -> Option<ConditionWithCause> {
     let conditions = &tkc.status.as_ref()?.conditions;
     let before = find(conditions, words::PROVIDER_SERVICE_ACCOUNTS_READY)?;
     let reason = before.reason.as_deref();

@@ -13,7 +13,7 @@ use crate::cluster::facts::Facts;
 use crate::cluster::flags::health::HealthFlags;
 
 /// Returns the time until which a pool's nodes aren't replaced because the budget is spent. Returns `None` if it isn't spent.
-pub fn spent_until(
+pub fn compute_spent_until(
     tkc: &TanzuKubernetesCluster,
     pool: &NodePool,
     health: &HealthFlags,
@@ -39,9 +39,12 @@ pub fn window(health: &HealthFlags) -> SignedDuration {
 }
 
 /// Returns the pools whose budget is spent, each with the time until which its nodes aren't replaced.
-pub fn spent<'t>(tkc: &'t TanzuKubernetesCluster, facts: &Facts) -> Vec<(&'t NodePool, Timestamp)> {
+pub fn list_spent_pools<'t>(
+    tkc: &'t TanzuKubernetesCluster,
+    facts: &Facts,
+) -> Vec<(&'t NodePool, Timestamp)> {
     let pools = &tkc.spec.topology.node_pools;
-    let until = |pool: &'t NodePool| Some((pool, spent_until(tkc, pool, &facts.health, facts.now)?));
+    let until = |pool: &'t NodePool| Some((pool, compute_spent_until(tkc, pool, &facts.health, facts.now)?));
     pools.iter().filter_map(until).collect()
 }
 
@@ -64,7 +67,8 @@ mod tests {
             let node = RemediatedNode { machine, time: at(time).to_string(), ..RemediatedNode::default() };
             tkc.status.get_or_insert_default().remediated_nodes.push(node);
         };
-        let until = |tkc: &TanzuKubernetesCluster, now: &str| spent_until(tkc, &pool, &health, at(now));
+        let until =
+            |tkc: &TanzuKubernetesCluster, now: &str| compute_spent_until(tkc, &pool, &health, at(now));
         remediated(&mut tkc, format!("{deployment}-x-a"), "12:00:00");
         remediated(&mut tkc, format!("{deployment}-x-b"), "12:10:00");
         remediated(&mut tkc, "c-control-plane-x".to_owned(), "12:15:00");
@@ -76,6 +80,6 @@ mod tests {
         remediated(&mut tkc, format!("{deployment}-x-d"), "13:00:30");
         assert_eq!(until(&tkc, "13:01:00"), Some(at("13:10:00")));
         let unlimited = HealthFlags { max_remediations: 0, ..HealthFlags::default() };
-        assert_eq!(spent_until(&tkc, &pool, &unlimited, at("13:01:00")), None);
+        assert_eq!(compute_spent_until(&tkc, &pool, &unlimited, at("13:01:00")), None);
     }
 }

@@ -9,7 +9,7 @@ use api::gcm::TanzuKubernetesCluster;
 use kube::ResourceExt;
 
 use crate::cluster::facts::Facts;
-use crate::cluster::node_groups::nodes::Node;
+use crate::cluster::node_groups::nodes::ClusterMachine;
 use crate::cluster::pause::origin::cluster_id;
 
 /// The annotation in which Cluster API records the name of the template from which a machine was created.
@@ -44,7 +44,7 @@ fn is_outdated(tkc: &TanzuKubernetesCluster, facts: &Facts, template: &str) -> b
     if was_moved || facts.is_initialized() || facts.control_plane.as_deref().is_none_or(is_initialized) {
         return false;
     }
-    let nodes = Node::all(facts);
+    let nodes = ClusterMachine::all(facts);
     let first: Vec<_> = nodes.iter().filter(|node| node.is_control_plane()).collect();
     first.iter().all(|node| never_ran(node)) && first.iter().any(|node| is_of_other_template(node, template))
 }
@@ -56,13 +56,13 @@ fn is_initialized(kcp: &KubeadmControlPlane) -> bool {
 
 /// Returns true if the WCPMachine has reported a status, the VM never had an address and was never provisioned, and the node
 /// hasn't joined.
-fn never_ran(node: &Node<'_>) -> bool {
+fn never_ran(node: &ClusterMachine<'_>) -> bool {
     let Some(status) = node.wcp.and_then(|wcp| wcp.status.as_ref()) else { return false };
     let provisioned = status.initialization.as_ref().is_some_and(|done| done.provisioned == Some(true));
     node.node().is_none() && status.vm_status.is_some() && status.vm_ip.is_none() && !provisioned
 }
 
-fn is_of_other_template(node: &Node<'_>, template: &str) -> bool {
+fn is_of_other_template(node: &ClusterMachine<'_>, template: &str) -> bool {
     let source = node.wcp.and_then(|wcp| wcp.annotations().get(CLONED_FROM));
     !node.is_deleting() && source.is_some_and(|source| source != template)
 }

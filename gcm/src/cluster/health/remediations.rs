@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::budget;
 use crate::cluster::facts::Facts;
-use crate::cluster::node_groups::nodes::{Node, conditions};
+use crate::cluster::node_groups::nodes::{ClusterMachine, conditions};
 
 /// The number of replaced nodes to remember. In addition, each node is remembered as long as its Machine exists, because it would
 /// be counted again otherwise.
@@ -24,8 +24,11 @@ const LONGEST_MESSAGE: usize = 2048;
 
 /// Returns the remediated nodes for the status, sorted by time, and the total number of replaced nodes, or `None` if no node was
 /// replaced.
-pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<RemediatedNode>, Option<i32>) {
-    let nodes = Node::all(facts);
+pub fn collect_remediations(
+    facts: &Facts,
+    old: &TanzuKubernetesClusterStatus,
+) -> (Vec<RemediatedNode>, Option<i32>) {
+    let nodes = ClusterMachine::all(facts);
     let is_known = |name: &str| old.remediated_nodes.iter().any(|known| known.machine == name);
     let new: Vec<_> =
         nodes.iter().filter(|node| !is_known(&node.name())).filter_map(describe_remediation).collect();
@@ -49,13 +52,13 @@ pub fn remediations(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> (Vec<R
 
 /// Returns the record of a machine that its owner deletes because the health check failed. Returns `None` if the machine is
 /// deleted for another reason, such as a removed pool, even if it's unhealthy.
-fn describe_remediation(node: &Node<'_>) -> Option<RemediatedNode> {
+fn describe_remediation(node: &ClusterMachine<'_>) -> Option<RemediatedNode> {
     let time = node.machine.metadata.deletion_timestamp.as_ref()?;
     let check = metav1::find(conditions(node.machine), capi::HEALTH_CHECK_SUCCEEDED)
         .filter(|check| check.status == FALSE)?;
     metav1::find(conditions(node.machine), capi::OWNER_REMEDIATED)
         .filter(|owner| owner.status == FALSE && owner.reason == capi::MACHINE_DELETING)?;
-    let below = infrastructure_cause(node).or_else(|| marked_cause(node.machine));
+    let below = find_infrastructure_cause(node).or_else(|| find_marked_cause(node.machine));
     let mut message = cause::one_line(&check.message);
     if let Some((reason, why)) = below {
         let _ = write!(message, "; WCPMachine: {reason}: {}", cause::one_line(why));
@@ -72,7 +75,7 @@ fn describe_remediation(node: &Node<'_>) -> Option<RemediatedNode> {
 
 /// Returns the reason and message of a WCPMachine that isn't ready. Ignores a WCPMachine that is being deleted, whose condition
 /// only reports the deletion.
-fn infrastructure_cause<'n>(node: &Node<'n>) -> Option<(&'n str, &'n str)> {
+fn find_infrastructure_cause<'n>(node: &ClusterMachine<'n>) -> Option<(&'n str, &'n str)> {
     let wcp = node.wcp.filter(|wcp| wcp.metadata.deletion_timestamp.is_none())?;
     let conditions = wcp.status.as_ref()?.conditions.as_slice();
     let ready = metav1::find(conditions, READY).filter(|ready| ready.status != TRUE)?;
@@ -80,7 +83,7 @@ fn infrastructure_cause<'n>(node: &Node<'n>) -> Option<(&'n str, &'n str)> {
 }
 
 /// Returns the reason and message that capw wrote to the Machine when capw requested the replacement.
-fn marked_cause(machine: &Machine) -> Option<(&str, &str)> {
+fn find_marked_cause(machine: &Machine) -> Option<(&str, &str)> {
     let (reason, message) = machine.annotations().get(annotation::REMEDIATE_MACHINE)?.split_once(": ")?;
     let is_reason = !reason.is_empty() && reason.chars().all(|letter| letter.is_ascii_alphanumeric());
     is_reason.then_some((reason, message))

@@ -9,7 +9,7 @@ use api::gcm::TanzuKubernetesCluster;
 use api::names;
 use k8s_openapi::api::core::v1::Secret;
 use kit::apply;
-use kit::bounded::{Budget, Limits, compute};
+use kit::bounded::{Budget, ComputationLimits, compute};
 use kube::ResourceExt;
 use rand::RngExt;
 use rand::distr::Alphanumeric;
@@ -38,7 +38,7 @@ const LONGEST_PASSWORD: usize = 512;
 /// The maximum length, in bytes, of an SSH key.
 const LONGEST_KEY: usize = 32 << 10;
 /// The limits for one login. Hashing the longest password takes a few milliseconds.
-const LIMITS: Limits = Limits { bytes: 1 << 20, time: Duration::from_secs(10) };
+const LIMITS: ComputationLimits = ComputationLimits { bytes: 1 << 20, time: Duration::from_secs(10) };
 /// The length, in bytes, of the salt. crypt encodes it as 16 characters of six bits each.
 const SALT_BYTES: usize = 12;
 
@@ -85,9 +85,9 @@ fn login(tkc: &TanzuKubernetesCluster, found: &Found, budget: &Budget) -> Result
     }
     let mut login = Login::default();
     if let Some(secret) = key {
-        login.public_key = public_key(secret, budget)?;
+        login.public_key = read_public_key(secret, budget)?;
     } else {
-        let (private, public) = draw_key().ok_or_else(|| failed(names::ssh_secret(&tkc.name_any())))?;
+        let (private, public) = generate_key().ok_or_else(|| failed(names::ssh_secret(&tkc.name_any())))?;
         (login.new_private_key, login.public_key) = (Some(private), public);
     }
     match hash {
@@ -109,10 +109,10 @@ fn complete_password(
         Some(secret) => text(secret, PASSWORD, LONGEST_PASSWORD, budget)?
             .filter(|text| !text.trim().is_empty())
             .ok_or_else(|| wrong(secret, REMEDY))?,
-        None => login.new_password.insert(draw_password()).clone(),
+        None => login.new_password.insert(generate_password()).clone(),
     };
     // Editors append a line break, which isn't part of the password.
-    let hash = crypt(text.trim_end_matches(['\r', '\n']));
+    let hash = hash_password(text.trim_end_matches(['\r', '\n']));
     let name = || names::ssh_password_hash_secret(&tkc.name_any());
     login.new_password_hash = Some(hash.ok_or_else(|| failed(name()))?);
     Ok(())
@@ -138,7 +138,7 @@ fn failed(name: String) -> Error {
 
 /// Returns the public key in a Secret, or derives it from the private key. Removes the key's comment, because cloud-init would
 /// interpret braces in it.
-fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
+fn read_public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
     let mut key = match text(secret, PUBLIC_KEY, LONGEST_KEY, budget)? {
         Some(public) => PublicKey::from_openssh(public.trim()).map_err(|_| {
             wrong(secret, "has no SSH public key at key ssh-publickey. Set one, in the format of authorized_keys")
@@ -159,7 +159,7 @@ fn public_key(secret: &Secret, budget: &Budget) -> Result<String, Error> {
 }
 
 /// Generates a key pair: the private key in OpenSSH format, and the public key as a line of `authorized_keys`.
-fn draw_key() -> Option<(Zeroizing<String>, String)> {
+fn generate_key() -> Option<(Zeroizing<String>, String)> {
     let seed = Zeroizing::new(rand::random::<[u8; Ed25519PrivateKey::BYTE_SIZE]>());
     let drawn = Ed25519KeyPair::from_seed_unchecked(&*seed).ok()?;
     let public = Ed25519PublicKey(drawn.public_key().as_ref().try_into().ok()?);
@@ -169,14 +169,14 @@ fn draw_key() -> Option<(Zeroizing<String>, String)> {
     Some((text, private.public_key().to_openssh().ok()?))
 }
 
-fn draw_password() -> Zeroizing<String> {
+fn generate_password() -> Zeroizing<String> {
     let mut password = Zeroizing::new(String::with_capacity(PASSWORD_LENGTH));
     password.extend(rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LENGTH).map(char::from));
     password
 }
 
 /// Hashes a password for `/etc/shadow`, with SHA-512 crypt. Returns `None` if hashing fails.
-fn crypt(password: &str) -> Option<Zeroizing<String>> {
+fn hash_password(password: &str) -> Option<Zeroizing<String>> {
     let salt = rand::random::<[u8; SALT_BYTES]>();
     let hash = ShaCrypt::SHA512.hash_password_with_salt(password.as_bytes(), &salt).ok()?;
     Some(Zeroizing::new(hash.as_str().to_owned()))

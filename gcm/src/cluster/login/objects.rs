@@ -20,7 +20,7 @@ const SUDO: &str = "ALL=(ALL) NOPASSWD:ALL";
 const SHELL: &str = "/bin/bash";
 
 /// Returns the missing Secrets for a cluster's login, with the password before its hash.
-pub fn secrets(input: &Input<'_>, login: &Login) -> Vec<Secret> {
+pub fn build_secrets(input: &Input<'_>, login: &Login) -> Vec<Secret> {
     let Login { public_key, new_private_key, new_password, new_password_hash } = login;
     let cluster = input.name();
     let key = new_private_key.as_ref().map(|private| {

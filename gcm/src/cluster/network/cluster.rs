@@ -10,10 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::{Resource, ResourceExt};
 
 use crate::cluster::input::{Input, reference_to};
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 
 /// Returns the Cluster. Address ranges are copied verbatim, including host bits.
-pub fn cluster(input: &Input<'_>) -> Cluster {
+pub fn build_cluster(input: &Input<'_>) -> Cluster {
     let control_plane = reference_to::<KubeadmControlPlane>(&names::control_plane(&input.name()));
     let infrastructure = reference_to::<WCPCluster>(&input.name());
     Cluster {
@@ -32,7 +32,7 @@ pub fn cluster(input: &Input<'_>) -> Cluster {
 }
 
 fn network(input: &Input<'_>) -> ClusterClusterNetwork {
-    let NetworkSpec { cni: _, pods, services, domain, proxy: _, trust: _ } = input.network;
+    let ClusterNetwork { cni: _, pods, services, domain, proxy: _, trust: _ } = input.network;
     ClusterClusterNetwork {
         service_domain: Some(domain.to_owned()),
         pods: (!pods.is_empty()).then(|| ClusterClusterNetworkPods { cidr_blocks: pods.to_vec() }),

@@ -6,7 +6,7 @@ use api::gcm::parts::Proxy;
 
 use crate::admission::proxy::is_no_proxy_entry;
 use crate::cluster::node_file::NodeFile;
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 
 /// The systemd units that use the proxy. containerd pulls images, and the kubelet fetches the credentials that pulling
 /// requires.
@@ -54,7 +54,7 @@ pub fn address_command() -> String {
 
 /// Returns the files that configure the proxy for the units and for login shells. They can contain a password, so only root can
 /// read them. A command makes the node's user the owner of the shell file.
-pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
+pub fn build_proxy_files(network: &ClusterNetwork<'_>) -> Vec<NodeFile> {
     let Some(proxy) = network.proxy else { return Vec::new() };
     let Proxy { http_proxy, https_proxy, no_proxy } = proxy;
     let (Some(http), Some(https)) = (http_proxy.as_deref(), https_proxy.as_deref()) else {
@@ -73,7 +73,7 @@ pub fn files(network: &NetworkSpec<'_>) -> Vec<NodeFile> {
 }
 
 /// Returns the addresses to reach without the proxy: the entries in the spec, and the cluster's own addresses.
-fn without_proxy(network: &NetworkSpec<'_>, written: &[String]) -> Vec<String> {
+fn without_proxy(network: &ClusterNetwork<'_>, written: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let own = OWN.map(str::to_owned).into_iter();
     let ranges = network.pods_or_default().chain(network.services_or_default()).map(str::to_owned);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn written(spec: &TanzuKubernetesClusterSpec) -> Vec<NodeFile> {
-        files(&NetworkSpec::read(spec))
+        build_proxy_files(&ClusterNetwork::read(spec))
     }
 
     #[test]

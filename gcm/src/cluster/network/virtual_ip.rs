@@ -34,8 +34,8 @@ impl VirtualIp {
     pub fn of(holder: &AddressHolder) -> Self {
         match holder {
             AddressHolder::None => Self::default(),
-            AddressHolder::Keepalived(image) => keepalived(image),
-            AddressHolder::KubeVip(image) => kube_vip(image),
+            AddressHolder::Keepalived(image) => set_up_keepalived(image),
+            AddressHolder::KubeVip(image) => set_up_kube_vip(image),
         }
     }
 
@@ -99,7 +99,7 @@ impl VirtualIp {
 
 /// Returns the setup for keepalived. A node whose API server answers takes the address, and keeps it until the API server
 /// stops. The network interface is determined at boot, because its name depends on the image.
-fn keepalived(image: &str) -> VirtualIp {
+fn set_up_keepalived(image: &str) -> VirtualIp {
     let pod = with_image(include_str!("virtual_ip/keepalived.yaml"), image);
     let config = include_str!("virtual_ip/keepalived.conf").to_owned();
     VirtualIp {
@@ -113,7 +113,7 @@ fn keepalived(image: &str) -> VirtualIp {
 
 /// Returns the setup for kube-vip, which uses leader election in the cluster. Until kubeadm on the first node has created the
 /// administrator's permissions, only super-admin.conf grants access. Other nodes don't have this file.
-fn kube_vip(image: &str) -> VirtualIp {
+fn set_up_kube_vip(image: &str) -> VirtualIp {
     let replace = |from: &str, to: &str| {
         format!("sed -i 's#path: /etc/kubernetes/{from}#path: /etc/kubernetes/{to}#' {KUBE_VIP_POD}")
     };
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn the_templates_of_clusterctl_hold_the_address_in_the_same_way() {
         let VirtualIp { files, before, after } =
-            keepalived(&format!("${{KEEPALIVED_IMAGE:={KEEPALIVED_IMAGE}}}"));
+            set_up_keepalived(&format!("${{KEEPALIVED_IMAGE:={KEEPALIVED_IMAGE}}}"));
         assert!(after.is_empty());
         for name in ["cluster-template.yaml", "clusterclass-wcp.yaml"] {
             let path = format!("{}/../config/clusterctl/templates/{name}", env!("CARGO_MANIFEST_DIR"));

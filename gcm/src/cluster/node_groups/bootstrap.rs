@@ -28,12 +28,12 @@ use crate::spec::labels::registered_labels;
 const NODE_NAME: &str = "{{ ds.meta_data.local_hostname }}";
 
 /// Returns the configuration for a node with this registration and these volumes. Control plane and pool nodes share this part.
-pub fn node_config(
+pub fn build_node_config(
     input: &GroupInput<'_>,
     volumes: VolumeSetup,
     registration: NodeRegistration,
 ) -> ConfigSpec {
-    let (commands, files) = node_setup(&input.cluster, &volumes);
+    let (commands, files) = compose_node_setup(&input.cluster, &volumes);
     let VolumeSetup { boot_commands, filesystems, mounts, files: _, commands: _ } = volumes;
     let files: Vec<ConfigFile> = files.into_iter().map(Into::into).collect();
     ConfigSpec {
@@ -74,13 +74,13 @@ fn disk_setup(filesystems: Vec<DiskFilesystem>) -> DiskSetup {
 
 /// Returns the shell commands that run before kubeadm, in order, and the files to write. Some are the same for every node, and
 /// the others set up the volumes.
-fn node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<NodeFile>) {
+fn compose_node_setup(input: &Input<'_>, volumes: &VolumeSetup) -> (Vec<String>, Vec<NodeFile>) {
     let mut files = volumes.files.clone();
     let mut commands = vec!["hostnamectl set-hostname \"{{ ds.meta_data.hostname }}\"".to_owned()];
     commands.extend(volumes.commands.iter().cloned());
     let trust_store = trust_store(input);
     let authorities = input.network.trust.map(|trust| trusted_files(trust, trust_store)).unwrap_or_default();
-    let proxy = proxy::files(&input.network);
+    let proxy = proxy::build_proxy_files(&input.network);
     if !authorities.is_empty() {
         commands.push(trust_store.command().to_owned());
     }

@@ -24,7 +24,7 @@ use api::names::{self, finalizer, label};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::api_server::ApiServerSetup;
-use super::bootstrap::{NODE_DELETION_SECONDS, drain_seconds, node_config, node_registration};
+use super::bootstrap::{NODE_DELETION_SECONDS, build_node_config, drain_seconds, node_registration};
 use super::group_input::GroupInput;
 use crate::cluster::input::reference_to;
 use crate::cluster::volumes::{VolumeSetup, volume_setup};
@@ -35,7 +35,7 @@ use crate::release::KubernetesRelease;
 const CERTIFICATE_DAYS: i32 = 90;
 
 /// Returns the KubeadmControlPlane. `template` is the name of the machines' template.
-pub fn control_plane(input: &GroupInput<'_>, template: &str, replicas: i32) -> KubeadmControlPlane {
+pub fn build_control_plane(input: &GroupInput<'_>, template: &str, replicas: i32) -> KubeadmControlPlane {
     let cluster = &input.cluster;
     let ControlPlane { replicas: _, vm_class: _, storage_class: _, volumes, tkr: _, node_drain_timeout } =
         &cluster.tkc.spec.topology.control_plane;
@@ -88,7 +88,7 @@ fn config(input: &GroupInput<'_>, volumes: VolumeSetup) -> ConfigSpec {
             node_registration: Some(registration),
             ..InitConfiguration::default()
         }),
-        ..node_config(input, volumes, joins)
+        ..build_node_config(input, volumes, joins)
     };
     input.virtual_ip.clone().put_into(&mut config);
     let kubernetes = &input.cluster.release.kubernetes;

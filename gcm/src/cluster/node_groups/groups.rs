@@ -13,7 +13,7 @@ use api::names::label;
 use kube::{Resource, ResourceExt};
 
 use super::group_input::GroupInput;
-use super::recipe::Mark;
+use super::recipe::RecipeMark;
 use super::{control_plane, machines, pace, workers};
 use crate::cluster::facts::Facts;
 
@@ -38,7 +38,7 @@ pub fn control_plane(input: &GroupInput<'_>, facts: &Facts) -> ControlPlaneObjec
     let live = facts.control_plane.as_deref();
     let template = machines::control_plane_template(&input.cluster);
     let control_plane =
-        control_plane::control_plane(input, &template.name_any(), control_plane_replicas(input, facts));
+        control_plane::build_control_plane(input, &template.name_any(), control_plane_replicas(input, facts));
     let mut objects =
         ControlPlaneObjects { template, control_plane, check: machines::control_plane_check(input) };
     if let Some(live) = live.filter(|_| input.control_plane_waits)
@@ -68,12 +68,12 @@ fn control_plane_replicas(input: &GroupInput<'_>, facts: &Facts) -> i32 {
 impl ControlPlaneObjects {
     /// Returns the mark for the planned objects. The mark excludes the CoreDNS image, which Cluster API changes without
     /// replacing machines.
-    fn mark(&self, input: &GroupInput<'_>) -> Mark {
+    fn mark(&self, input: &GroupInput<'_>) -> RecipeMark {
         let mut config = self.control_plane.spec.kubeadm_config_spec.clone();
         if let Some(kubeadm) = config.as_mut().and_then(|config| config.cluster_configuration.as_mut()) {
             kubeadm.dns = None;
         }
-        Mark::of_control_plane(&input.cluster, &(self.template.name_any(), config))
+        RecipeMark::of_control_plane(&input.cluster, &(self.template.name_any(), config))
     }
 
     /// Takes over the template, configuration and version of the existing machines. Returns `None` if their template no longer
@@ -90,7 +90,7 @@ impl ControlPlaneObjects {
         self.control_plane.spec.version.clone_from(&live.spec.version);
         let release = live.labels().get(label::TKR).cloned().unwrap_or_default();
         self.control_plane.labels_mut().insert(label::TKR.to_owned(), release);
-        if let Some(mark) = Mark::on(live) {
+        if let Some(mark) = RecipeMark::on(live) {
             mark.put_on(&mut self.control_plane);
         }
         Some(())
@@ -110,8 +110,8 @@ impl ControlPlaneObjects {
 
     /// Takes over the template and configuration of the existing machines, and returns their mark, if another gcm version built
     /// them from the same recipe. Returns `None` if the machines already match or must be replaced.
-    fn kept(&mut self, mark: &Mark, live: &KubeadmControlPlane, facts: &Facts) -> Option<Mark> {
-        let kept = mark.kept(Mark::on(live))?;
+    fn kept(&mut self, mark: &RecipeMark, live: &KubeadmControlPlane, facts: &Facts) -> Option<RecipeMark> {
+        let kept = mark.kept(RecipeMark::on(live))?;
         let template =
             find(&facts.machine_templates, &live.spec.machine_template.spec.infrastructure_ref.name)?;
         let config = self.control_plane.spec.kubeadm_config_spec.take();
@@ -132,8 +132,8 @@ pub fn pool(input: &GroupInput<'_>, facts: &Facts, pool: &NodePool) -> Option<Po
         }
     }
     let mut template = machines::pool_template(&input.cluster, pool);
-    let mut config = workers::pool_config(input, pool);
-    let mark = Mark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
+    let mut config = workers::build_pool_config(input, pool);
+    let mark = RecipeMark::of_pool(&input.cluster, pool, &(template.name_any(), config.name_any()));
     let kept = live.and_then(|live| keep_templates(&mark, live, facts, &mut template, &mut config));
     let mut deployment = deployment(input, facts, pool, &template.name_any(), &config.name_any());
     kept.as_ref().unwrap_or(&mark).put_on(&mut deployment);
@@ -179,7 +179,7 @@ fn waiting_pool(
     for (key, value) in live.labels().iter().filter(|(key, _)| *key == label::TKR) {
         deployment.labels_mut().insert(key.clone(), value.clone());
     }
-    if let Some(mark) = Mark::on(live) {
+    if let Some(mark) = RecipeMark::on(live) {
         mark.put_on(&mut deployment);
     }
     let check = machines::pool_check(input, pool, Some(live));
@@ -189,15 +189,15 @@ fn waiting_pool(
 /// Takes over the templates of the pool's machines, and returns their mark, if another gcm version built them from the same
 /// recipe.
 fn keep_templates(
-    mark: &Mark,
+    mark: &RecipeMark,
     live: &MachineDeployment,
     facts: &Facts,
     template: &mut WCPMachineTemplate,
     config: &mut KubeadmConfigTemplate,
-) -> Option<Mark> {
+) -> Option<RecipeMark> {
     let uses = &live.spec.template.spec;
     let (machine, bootstrap) = (&uses.infrastructure_ref.name, &uses.bootstrap.config_ref.as_ref()?.name);
-    let kept = mark.kept(Mark::on(live))?;
+    let kept = mark.kept(RecipeMark::on(live))?;
     let (there, configured) =
         (find(&facts.machine_templates, machine)?, find(&facts.config_templates, bootstrap)?);
     template.metadata.name = Some(machine.clone());

@@ -169,7 +169,7 @@ fn machine_spec(input: &Input<'_>, pool: &NodePool, template: &str, config: &str
 ///
 /// The document is plain JSON. A serialized MachineDeployment would contain every required field, and gcm would thus claim these
 /// fields.
-pub fn handed_over(intent: &MachineDeployment, live: &MachineDeployment) -> Option<Value> {
+pub fn hand_over_replicas(intent: &MachineDeployment, live: &MachineDeployment) -> Option<Value> {
     let was_ours = live.annotations().get(REPLICAS_BY).is_some_and(|by| by == REPLICAS_BY_SPEC);
     let replicas = live.spec.replicas.filter(|_| was_ours && intent.spec.replicas.is_none())?;
     Some(json!({

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use crate::cluster::facts::Facts;
 
 /// A Machine and its WCPMachine.
-pub struct Node<'a> {
+pub struct ClusterMachine<'a> {
     pub machine: &'a Machine,
     /// The WCPMachine, or `None` before Cluster API creates it and after its deletion.
     pub wcp: Option<&'a WCPMachine>,
@@ -24,7 +24,7 @@ pub fn conditions(machine: &Machine) -> &[Condition] {
     machine.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
 }
 
-impl<'a> Node<'a> {
+impl<'a> ClusterMachine<'a> {
     /// Returns the cluster's Machines, sorted by name.
     pub fn all(facts: &'a Facts) -> Vec<Self> {
         let below: BTreeMap<String, &Arc<WCPMachine>> =

@@ -62,14 +62,14 @@ impl Recipe {
 
 /// The annotation on a KubeadmControlPlane or MachineDeployment that records how its machines were created.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mark {
+pub struct RecipeMark {
     /// The recipe digest.
     recipe: String,
     /// The digest of the node configuration.
     texts: String,
 }
 
-impl Mark {
+impl RecipeMark {
     /// Returns the mark for a control plane. `texts` is the node configuration from which its machines are built.
     pub fn of_control_plane(input: &Input<'_>, texts: &impl Serialize) -> Self {
         Self::of(&Recipe::of_control_plane(input), texts)
@@ -120,7 +120,7 @@ mod tests {
             let mut recipe = Recipe(Map::new());
             recipe.write("release", Some(&"v1.33.1"));
             recipe.write("newField", new_field.as_ref());
-            Mark::of(&recipe, &texts)
+            RecipeMark::of(&recipe, &texts)
         };
         let live = mark(None, "of the version that created the machines");
         assert_eq!(mark(None, "of this version").kept(Some(live.clone())), Some(live.clone()));

@@ -9,13 +9,13 @@ use api::gcm::parts::NodePool;
 use api::names::{self, label};
 use k8s_openapi::api::core::v1::Taint;
 
-use super::bootstrap::{node_config, node_registration};
+use super::bootstrap::{build_node_config, node_registration};
 use super::group_input::GroupInput;
 use crate::cluster::input::content_of;
 use crate::cluster::volumes::{VolumeSetup, volume_setup};
 
 /// Returns a pool's KubeadmConfigTemplate, named after its content.
-pub fn pool_config(input: &GroupInput<'_>, pool: &NodePool) -> KubeadmConfigTemplate {
+pub fn build_pool_config(input: &GroupInput<'_>, pool: &NodePool) -> KubeadmConfigTemplate {
     let volumes = volume_setup(pool.volumes.as_deref());
     let spec = KubeadmConfigTemplateSpec {
         template: Template { spec: Some(config(input, pool, volumes)), ..Template::default() },
@@ -30,7 +30,7 @@ fn config(input: &GroupInput<'_>, pool: &NodePool, volumes: VolumeSetup) -> Conf
         taints: taints.map(|taints| taints.iter().map(node_taint).collect()),
         ..node_registration(&input.cluster, &pool.labels.clone().unwrap_or_default())
     };
-    node_config(input, volumes, registration)
+    build_node_config(input, volumes, registration)
 }
 
 fn node_taint(taint: &Taint) -> NodeTaint {

@@ -22,7 +22,7 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
             "kubectl patch clusters.cluster.x-k8s.io {name} -n {namespace} --type merge -p '{change}'"
         );
         (format!("{}has spec.paused: true", by_cluster(&name)), resume)
-    } else if let Some(part) = left(tkc, facts) {
+    } else if let Some(part) = find_removed_object(tkc, facts) {
         return Some(format!(
             "{}had spec.paused: true when {part} was removed, as `clusterctl move` does, so it is not created again. If a move was interrupted, the cluster continues in the other management cluster: remove the remaining objects here as the move does, with annotation {}. If the cluster was not moved and you want a new one, remove the annotation {}",
             by_cluster(&name),
@@ -39,7 +39,7 @@ pub fn describe(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     Some(format!("{by}: {waits}. To resume: {resume}"))
 }
 
-/// Returns the prefix of messages about a paused Cluster. [`left`] recognizes such messages by this prefix.
+/// Returns the prefix of messages about a paused Cluster. [`find_removed_object`] recognizes such messages by this prefix.
 fn by_cluster(name: &str) -> String {
     format!("Cluster {name} ")
 }
@@ -47,7 +47,7 @@ fn by_cluster(name: &str) -> String {
 /// Returns the object that was removed while the Cluster was paused, if any. Only `clusterctl move` does this: it removes
 /// the control plane here, then the Cluster, then the TanzuKubernetesCluster. Objects created in between, or after an
 /// interrupted move, would form a second cluster.
-fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
+fn find_removed_object(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
     let part = match &facts.cluster {
         None => "it".to_owned(),
         Some(_) if facts.is_initialized() && facts.control_plane.is_none() => {
@@ -66,7 +66,7 @@ fn left(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<String> {
 
 /// Returns the status of a paused cluster: the previous status with the condition Paused. If work is pending, Ready reports the
 /// pause too.
-pub fn status(tkc: &TanzuKubernetesCluster, message: String) -> TanzuKubernetesClusterStatus {
+pub fn build_paused_status(tkc: &TanzuKubernetesCluster, message: String) -> TanzuKubernetesClusterStatus {
     let mut status = tkc.status.clone().unwrap_or_default();
     if is_awaited(tkc, &status) {
         let ready = Condition::is_false(READY, INFO, contract::PAUSED, message.clone());
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::fixtures::ClusterFixture;
-    use crate::cluster::status::status as computed;
+    use crate::cluster::status::compute_status as computed;
     use crate::testing::sound;
 
     #[test]
@@ -122,11 +122,11 @@ mod tests {
         );
 
         fixture.tkc.status = Some(computed(&fixture.tkc, &facts, None).status);
-        let idle = status(&fixture.tkc, "paused".to_owned());
+        let idle = build_paused_status(&fixture.tkc, "paused".to_owned());
         assert_eq!(find(&idle.conditions, "Ready").unwrap().status, TRUE, "nothing waits for the end");
         let mut scaled = fixture.tkc.clone();
         scaled.metadata.generation = Some(99);
-        let held = status(&scaled, "paused".to_owned());
+        let held = build_paused_status(&scaled, "paused".to_owned());
         let ready = find(&held.conditions, "Ready").unwrap();
         assert_eq!((ready.reason.as_deref(), ready.message.as_deref()), (Some("Paused"), Some("paused")));
         fixture.tkc.annotations_mut().insert(annotation::PAUSED.to_owned(), String::new());
@@ -134,7 +134,7 @@ mod tests {
         let message = describe(&fixture.tkc, &facts).unwrap();
         assert!(message.contains("annotation cluster.x-k8s.io/paused: the deletion is paused"), "{message}");
         assert!(message.ends_with("kubectl annotate tkc c -n ns cluster.x-k8s.io/paused-"), "{message}");
-        let paused = status(&fixture.tkc, message);
+        let paused = build_paused_status(&fixture.tkc, message);
         assert_eq!(find(&paused.conditions, "Paused").unwrap().status, TRUE);
         assert_eq!(find(&paused.conditions, "Ready").unwrap().reason.as_deref(), Some("Paused"));
         assert_eq!(paused.phase.as_deref(), Some("deleting"));
@@ -156,7 +156,7 @@ mod tests {
         let mut tkc = fixture.tkc.clone();
         for facts in [&facts, &gone, &gone] {
             let message = describe(&tkc, facts).unwrap();
-            tkc.status = Some(status(&tkc, message));
+            tkc.status = Some(build_paused_status(&tkc, message));
         }
         let message = describe(&tkc, &gone).unwrap();
         assert!(message.ends_with("remove the annotation run.tanzu.vmware.com/made-as"), "{message}");
@@ -176,7 +176,7 @@ mod tests {
         let mut paused = here.clone();
         Arc::make_mut(paused.cluster.as_mut().unwrap()).spec.paused = Some(true);
         let mut tkc = fixture.tkc.clone();
-        tkc.status = Some(status(&tkc, describe(&tkc, &paused).unwrap()));
+        tkc.status = Some(build_paused_status(&tkc, describe(&tkc, &paused).unwrap()));
         assert_eq!(describe(&tkc, &here), None, "all is here: the move had only begun");
 
         let without = |facts: &Facts| Facts { control_plane: None, ..facts.clone() };

@@ -11,23 +11,23 @@ use kube::ResourceExt;
 
 use crate::addons::bundle::AddonType;
 use crate::cluster::facts::Facts;
-use crate::cluster::node_groups::nodes::{Node, conditions};
+use crate::cluster::node_groups::nodes::{ClusterMachine, conditions};
 
 /// Returns the cause that keeps the infrastructure from being ready.
-pub fn of_infrastructure(facts: &Facts) -> Option<Cause> {
+pub fn find_infrastructure_cause(facts: &Facts) -> Option<Cause> {
     first(infrastructure(facts))
 }
 
 /// Returns the cause that keeps these nodes from being ready.
-pub fn of_nodes<'n, 'a: 'n>(
+pub fn find_node_cause<'n, 'a: 'n>(
     facts: &'a Facts,
-    nodes: impl IntoIterator<Item = &'n Node<'a>>,
+    nodes: impl IntoIterator<Item = &'n ClusterMachine<'a>>,
 ) -> Option<Cause> {
     first(network(facts).into_iter().chain(nodes.into_iter().map(|node| machine(facts, node))))
 }
 
 /// Returns the cause that keeps the control plane from being available.
-pub fn of_control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
+pub fn find_control_plane_cause(facts: &Facts, nodes: &[ClusterMachine<'_>]) -> Option<Cause> {
     let machines = nodes.iter().filter(|node| node.is_control_plane()).map(|node| machine(facts, node));
     let machines: Vec<_> = machines.collect();
     let owned = match control_plane(facts) {
@@ -38,7 +38,7 @@ pub fn of_control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
 }
 
 /// Returns the cause that keeps the pools from being available or scaled up.
-pub fn of_pools(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
+pub fn find_pool_cause(facts: &Facts, nodes: &[ClusterMachine<'_>]) -> Option<Cause> {
     let mut pools: Vec<_> = deployments(facts).collect();
     let mut others = Vec::new();
     for node in nodes.iter().filter(|node| !node.is_control_plane()) {
@@ -53,8 +53,8 @@ pub fn of_pools(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
 }
 
 /// Returns the failure that blocks a cluster's deletion, or `None` if the deletion only takes time.
-pub fn of_deletion(facts: &Facts) -> Option<Cause> {
-    let nodes = Node::all(facts);
+pub fn find_deletion_cause(facts: &Facts) -> Option<Cause> {
+    let nodes = ClusterMachine::all(facts);
     let machines = nodes.iter().map(|node| machine(facts, node));
     let owned: BTreeSet<_> = nodes.iter().filter_map(|node| Some(node.wcp?.name_any())).collect();
     let left = facts.wcp_machines.iter().filter(|wcp| !owned.contains(&wcp.name_any()));
@@ -110,7 +110,7 @@ fn deployments(facts: &Facts) -> impl Iterator<Item = Branch<'_>> {
     })
 }
 
-fn machine<'a>(facts: &'a Facts, node: &Node<'a>) -> Branch<'a> {
+fn machine<'a>(facts: &'a Facts, node: &ClusterMachine<'a>) -> Branch<'a> {
     let status = node.wcp.and_then(|wcp| wcp.status.as_ref());
     let wcp = node.wcp.map(|wcp| Branch {
         vm_status: status.and_then(|status| status.vm_status.as_deref()).unwrap_or_default(),
@@ -156,29 +156,26 @@ mod tests {
     use crate::cluster::fixtures::{ClusterFixture, condition, from};
     use crate::testing::sound;
 
-    fn deleted() -> Option<Time> {
-        Some(Time(jiff::Timestamp::UNIX_EPOCH))
-    }
-
     #[test]
     fn a_deletion_names_what_holds_it() {
         let mut facts = ClusterFixture::running(sound()).facts();
-        assert_eq!(of_deletion(&facts), None);
+        assert_eq!(find_deletion_cause(&facts), None);
         let (machine, wcp) = (&mut facts.machines[0], &mut facts.wcp_machines[0]);
         let name = machine.name_any();
-        Arc::make_mut(machine).metadata.deletion_timestamp = deleted();
-        Arc::make_mut(wcp).metadata.deletion_timestamp = deleted();
+        let deleted = Some(Time(jiff::Timestamp::UNIX_EPOCH));
+        Arc::make_mut(machine).metadata.deletion_timestamp = deleted.clone();
+        Arc::make_mut(wcp).metadata.deletion_timestamp = deleted;
         let failed =
             from(condition("Ready", "False", "DeletionFailed", "VirtualMachine ns/a: no permission"));
         Arc::make_mut(wcp).status.as_mut().unwrap().conditions = vec![failed];
-        let cause = of_deletion(&facts).unwrap().to_string();
+        let cause = find_deletion_cause(&facts).unwrap().to_string();
         let expected =
             format!("Machine {name}: WCPMachine {name}: DeletionFailed: VirtualMachine ns/a: no permission");
         assert_eq!(cause, expected);
 
         facts.wcp_machines.remove(0);
         Arc::make_mut(&mut facts.machines[0]).metadata.finalizers = Some(vec!["backup.example/x".to_owned()]);
-        let cause = of_deletion(&facts).unwrap().to_string();
+        let cause = find_deletion_cause(&facts).unwrap().to_string();
         assert!(
             cause.starts_with(&format!("Machine ns/{name}: DeletionHeld: deletion is blocked")),
             "{cause}"
@@ -188,7 +185,9 @@ mod tests {
     #[test]
     fn a_pool_without_its_machine_says_why() {
         let mut facts = ClusterFixture::running(sound()).facts();
-        let nodes = |facts: &Facts| of_pools(facts, &Node::all(facts)).map(|cause| cause.to_string());
+        let nodes = |facts: &Facts| {
+            find_pool_cause(facts, &ClusterMachine::all(facts)).map(|cause| cause.to_string())
+        };
         let blocked = from(condition("ScalingUp", "True", "ScalingUp", "blocked: no template"));
         let deployment = Arc::make_mut(&mut facts.deployments[0]);
         deployment.status.as_mut().unwrap().conditions = Some(vec![blocked]);

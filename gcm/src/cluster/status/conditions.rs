@@ -11,22 +11,22 @@ use kube::ResourceExt;
 use super::blocking;
 use super::lost::find_lost_control_plane;
 use crate::addons::choice::{Offer, container_networks, skipped};
-use crate::admission::node_images::Installed;
+use crate::admission::node_images::InstalledReleases;
 use crate::cluster::facts::Facts;
 use crate::cluster::guest::{ConditionWithCause, authentication, left_in_image, synced, usable};
 use crate::cluster::health::budget;
-use crate::cluster::node_groups::nodes::Node;
+use crate::cluster::node_groups::nodes::ClusterMachine;
 use crate::cluster::node_groups::pace;
 use crate::cluster::node_groups::replicas::{ReplicaCounts, count_pools};
 use crate::cluster::upgrade::is_control_plane_sent;
 use crate::release::resolution;
 use crate::release::status::updates_condition;
-use crate::spec::network::NetworkSpec;
+use crate::spec::network::ClusterNetwork;
 use crate::spec::release::{current_version, release_request};
 
 /// Returns all conditions except the summary, in the order in which the summary evaluates them.
-pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
-    let nodes = Node::all(facts);
+pub fn build_conditions(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCause> {
+    let nodes = ClusterMachine::all(facts);
     let mut conditions = vec![control_plane(facts, &nodes), pools(tkc, facts, &nodes)];
     conditions.push(addons(tkc, facts, &nodes));
     conditions.extend(provider_accounts(tkc, facts));
@@ -38,8 +38,8 @@ pub fn all(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<ConditionWithCaus
 }
 
 /// Returns the summary: the first failing condition, renamed to `Ready`, or `Ready` True.
-pub fn ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
-    match failing(conditions).next().cloned() {
+pub fn summarize_ready(conditions: &[ConditionWithCause]) -> ConditionWithCause {
+    match list_failing(conditions).next().cloned() {
         Some(ConditionWithCause { condition, cause }) => {
             ConditionWithCause { condition: Condition { type_: READY.into(), ..condition }, cause }
         }
@@ -52,11 +52,11 @@ pub fn nodes_serve(conditions: &[ConditionWithCause]) -> bool {
     let can_run = |each: &ConditionWithCause| {
         each.condition.reason.as_deref().is_some_and(|reason| words::RUNNING_WITHOUT.contains(&reason))
     };
-    failing(conditions).all(can_run)
+    list_failing(conditions).all(can_run)
 }
 
 /// Returns the conditions that keep a cluster from being ready, in order.
-fn failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &ConditionWithCause> {
+fn list_failing(conditions: &[ConditionWithCause]) -> impl Iterator<Item = &ConditionWithCause> {
     const SUMMED: [&str; 4] =
         [words::CONTROL_PLANE_READY, words::NODE_POOLS_READY, words::ADDONS_READY, words::NODES_HEALTHY];
     conditions.iter().filter(|ConditionWithCause { condition, .. }| {
@@ -81,26 +81,26 @@ pub fn is_guest_failing(condition: &Condition) -> bool {
 }
 
 /// Returns a false condition whose message is `text`, followed by the cause. The cause also decides the severity.
-fn unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> ConditionWithCause {
+fn build_unmet(type_: &str, reason: &str, text: &str, cause: Option<Cause>) -> ConditionWithCause {
     let severity = if cause.as_ref().is_some_and(Cause::is_failing) { WARNING } else { INFO };
     let message = cause.as_ref().map_or_else(|| text.to_owned(), |cause| format!("{text}: {cause}"));
     ConditionWithCause { condition: Condition::is_false(type_, severity, reason, message), cause }
 }
 
-fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+fn control_plane(facts: &Facts, nodes: &[ClusterMachine<'_>]) -> ConditionWithCause {
     let initialization =
         facts.cluster.as_ref().and_then(|cluster| cluster.status.as_ref()?.initialization.as_ref());
     if initialization.is_none_or(|done| done.infrastructure_provisioned != Some(true)) {
-        return unmet(
+        return build_unmet(
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CLUSTER_INFRASTRUCTURE,
             "Waiting for cluster infrastructure to be ready",
-            blocking::of_infrastructure(facts),
+            blocking::find_infrastructure_cause(facts),
         );
     }
-    let cause = blocking::of_control_plane(facts, nodes);
+    let cause = blocking::find_control_plane_cause(facts, nodes);
     if !facts.is_initialized() {
-        return unmet(
+        return build_unmet(
             words::CONTROL_PLANE_READY,
             words::WAITING_FOR_CONTROL_PLANE_INITIALIZED,
             "Waiting for the first control plane node",
@@ -108,7 +108,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
         );
     }
     if let Some(lost) = find_lost_control_plane(facts, nodes) {
-        return unmet(
+        return build_unmet(
             words::CONTROL_PLANE_READY,
             words::CANNOT_BE_REMEDIATED,
             "The control plane is lost",
@@ -122,7 +122,7 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     if available && kcp.map(ReplicaCounts::of_control_plane).is_some_and(|group| group.is_settled()) {
         return Condition::is_true(words::CONTROL_PLANE_READY).into();
     }
-    unmet(
+    build_unmet(
         words::CONTROL_PLANE_READY,
         words::WAITING_FOR_CONTROL_PLANE,
         "Waiting for control planes to be ready",
@@ -130,10 +130,10 @@ fn control_plane(facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
     )
 }
 
-fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[ClusterMachine<'_>]) -> ConditionWithCause {
     let wanted = &tkc.spec.topology.node_pools;
     if facts.deployments.is_empty() && !wanted.is_empty() {
-        return unmet(
+        return build_unmet(
             words::NODE_POOLS_READY,
             words::NODE_POOLS_UNKNOWN,
             "The node pools do not exist yet",
@@ -146,11 +146,11 @@ fn pools(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Con
         return Condition::is_true(words::NODE_POOLS_READY).into();
     }
     let workers = || nodes.iter().filter(|node| !node.is_control_plane());
-    let cause = blocking::of_pools(facts, nodes);
+    let cause = blocking::find_pool_cause(facts, nodes);
     let failed =
         workers().any(|node| [vm_status::ERROR, vm_status::NOT_FOUND].contains(&node.vm_status().as_str()));
     let reason = if failed { words::NODE_POOLS_FAILED } else { words::NODE_POOLS_UPDATING };
-    unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
+    build_unmet(words::NODE_POOLS_READY, reason, &format!("Node pool {}", unsettled.join(", ")), cause)
 }
 
 /// Describes a pool that doesn't match its spec yet. Returns `None` for a settled pool.
@@ -172,12 +172,12 @@ fn describe_unsettled(wanted: &[NodePool], pool: &str, group: &ReplicaCounts) ->
 }
 
 /// Returns true if the cluster has nodes that aren't being deleted, and all of these are ready.
-pub fn all_nodes_ready(nodes: &[Node<'_>]) -> bool {
+pub fn all_nodes_ready(nodes: &[ClusterMachine<'_>]) -> bool {
     let mut staying = nodes.iter().filter(|node| !node.is_deleting()).peekable();
     staying.peek().is_some() && staying.all(|node| node.node_status() == node_status::READY)
 }
 
-fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[ClusterMachine<'_>]) -> ConditionWithCause {
     let Some(reports) = &facts.addons else {
         // The workload cluster had no round since gcm started, so keep the last condition.
         let before = tkc.status.as_ref().and_then(|status| find(&status.conditions, words::ADDONS_READY));
@@ -185,12 +185,12 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
             return before.clone().into();
         }
         let text = "Waiting for the API server of the cluster";
-        return unmet(words::ADDONS_READY, words::ADDONS_RECONCILING, text, None);
+        return build_unmet(words::ADDONS_READY, words::ADDONS_RECONCILING, text, None);
     };
     let serves = all_nodes_ready(nodes);
     let offer = Offer {
         cluster: &tkc.name_any(),
-        cni: NetworkSpec::read(&tkc.spec).cni,
+        cni: ClusterNetwork::read(&tkc.spec).cni,
         config_maps: &facts.bundles,
         image: None,
     };
@@ -215,13 +215,14 @@ fn addons(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> Co
     };
     let text =
         format!("{settled} of {} add-ons are applied and healthy{held}", reports.len() + skipped.len());
-    unmet(words::ADDONS_READY, reason, &text, Some(cause))
+    build_unmet(words::ADDONS_READY, reason, &text, Some(cause))
 }
 
 /// Returns the condition for applied and healthy add-ons. The message lists the node image's add-ons that the cluster doesn't
 /// get.
 fn addons_applied(facts: &Facts) -> Condition {
-    let left = facts.survey.as_ref().and_then(|survey| left_in_image::summary(&survey.left_in_image));
+    let left =
+        facts.survey.as_ref().and_then(|survey| left_in_image::summarize_bundles(&survey.left_in_image));
     let reason = left.is_some().then(|| words::ADDONS_LEFT_IN_IMAGE.to_owned());
     Condition { reason, message: left, ..Condition::is_true(words::ADDONS_READY) }
 }
@@ -233,7 +234,7 @@ fn provider_accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Cond
     let wcp_cluster = facts.wcp_cluster.as_deref()?;
     let found = metav1::find(&wcp_cluster.status.as_ref()?.conditions, TYPE)?;
     Some(match found.status.as_str() {
-        TRUE => usable::accounts(tkc, facts),
+        TRUE => usable::judge_accounts(tkc, facts),
         FALSE => {
             let (object, reason) = (format!("WCPCluster {}", wcp_cluster.name_any()), found.reason.clone());
             let cause = Cause { object, reason, message: found.message.clone(), severity: Severity::Warning };
@@ -245,23 +246,28 @@ fn provider_accounts(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Option<Cond
     })
 }
 
-fn nodes_healthy(tkc: &TanzuKubernetesCluster, facts: &Facts, nodes: &[Node<'_>]) -> ConditionWithCause {
+fn nodes_healthy(
+    tkc: &TanzuKubernetesCluster,
+    facts: &Facts,
+    nodes: &[ClusterMachine<'_>],
+) -> ConditionWithCause {
     let staying = || nodes.iter().filter(|node| !node.is_deleting());
-    let ill: Vec<&Node<'_>> = staying().filter(|node| node.node_status() != node_status::READY).collect();
+    let ill: Vec<&ClusterMachine<'_>> =
+        staying().filter(|node| node.node_status() != node_status::READY).collect();
     let all = staying().count();
     if ill.is_empty() && all > 0 {
         return Condition::is_true(words::NODES_HEALTHY).into();
     }
     let text = format!("{} of {all} nodes are ready", all - ill.len());
-    let cause = blocking::of_nodes(facts, ill.iter().copied());
-    if let Some((pool, until)) = budget::spent(tkc, facts).first() {
+    let cause = blocking::find_node_cause(facts, ill.iter().copied());
+    if let Some((pool, until)) = budget::list_spent_pools(tkc, facts).first() {
         let text = format!(
             "{text}; {} nodes of pool {} were replaced, and no other is replaced before {until}. Fix the causes that status.remediatedNodes lists, or delete the Machine",
             facts.health.max_remediations, pool.name
         );
-        return unmet(words::NODES_HEALTHY, words::TOO_MANY_REMEDIATIONS, &text, cause);
+        return build_unmet(words::NODES_HEALTHY, words::TOO_MANY_REMEDIATIONS, &text, cause);
     }
-    unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause)
+    build_unmet(words::NODES_HEALTHY, words::WAITING_FOR_NODES_HEALTHY, &text, cause)
 }
 
 fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
@@ -275,7 +281,7 @@ fn release(tkc: &TanzuKubernetesCluster, facts: &Facts) -> Vec<Condition> {
         ),
     };
     let bundles = container_networks(facts.bundles.iter().map(AsRef::as_ref));
-    let installed = Installed {
+    let installed = InstalledReleases {
         available: &facts.available_releases,
         bundles: Some(&bundles),
         virtual_ip: Some(&facts.virtual_ip),

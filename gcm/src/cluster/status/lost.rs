@@ -7,19 +7,19 @@ use api::conditions::tkc as words;
 use kube::ResourceExt;
 
 use crate::cluster::facts::Facts;
-use crate::cluster::node_groups::nodes::Node;
+use crate::cluster::node_groups::nodes::ClusterMachine;
 
 /// Returns the cause if all nodes that were etcd members are gone, because their VMs or Machines were deleted. A
 /// KubeadmControlPlane creates a member by copying from another member, so it can't replace the last one.
-pub fn find_lost_control_plane(facts: &Facts, nodes: &[Node<'_>]) -> Option<Cause> {
+pub fn find_lost_control_plane(facts: &Facts, nodes: &[ClusterMachine<'_>]) -> Option<Cause> {
     let kcp = facts.control_plane.as_ref().filter(|_| facts.is_initialized())?;
     let members = || nodes.iter().filter(|node| node.is_control_plane() && node.node().is_some());
-    let is_gone = |node: &Node<'_>| node.is_deleting() || node.vm_status() == vm_status::NOT_FOUND;
+    let is_gone = |node: &ClusterMachine<'_>| node.is_deleting() || node.vm_status() == vm_status::NOT_FOUND;
     if members().any(|node| !is_gone(node)) {
         return None;
     }
     let (name, namespace) = (kcp.labels().get(api::names::label::CLUSTER_NAME)?, kcp.namespace()?);
-    let lost: Vec<_> = members().filter(|node| !node.is_deleting()).map(Node::name).collect();
+    let lost: Vec<_> = members().filter(|node| !node.is_deleting()).map(ClusterMachine::name).collect();
     let delete = format!("delete the cluster: layercake delete {name} -n {namespace}");
     let message = match &lost[..] {
         [] => format!(
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::fixtures::ClusterFixture;
-    use crate::cluster::status::status;
+    use crate::cluster::status::compute_status;
     use crate::testing::sound;
 
     fn is_of_control_plane(labels: &std::collections::BTreeMap<String, String>) -> bool {
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_control_plane_without_a_copy_of_etcd_says_that_nothing_replaces_it() {
         let (fixture, facts) = with_vms(|_| Some(vm_status::NOT_FOUND));
-        let ready = status(&fixture.tkc, &facts, None).status.conditions;
+        let ready = compute_status(&fixture.tkc, &facts, None).status.conditions;
         let ready = find(&ready, READY).unwrap().clone();
         assert_eq!(ready.reason.as_deref(), Some("CannotBeRemediated"));
         let message = ready.message.unwrap();
@@ -87,25 +87,25 @@ mod tests {
         for machine in facts.machines.iter_mut().filter(|machine| is_of_control_plane(machine.labels())) {
             Arc::make_mut(machine).metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         }
-        let lost = find_lost_control_plane(&facts, &Node::all(&facts)).unwrap();
+        let lost = find_lost_control_plane(&facts, &ClusterMachine::all(&facts)).unwrap();
         assert!(lost.message.starts_with("the Machines of all control plane nodes"), "{}", lost.message);
         facts.machines.retain(|machine| !is_of_control_plane(machine.labels()));
-        assert!(find_lost_control_plane(&facts, &Node::all(&facts)).is_some());
+        assert!(find_lost_control_plane(&facts, &ClusterMachine::all(&facts)).is_some());
     }
 
     #[test]
     fn a_node_that_is_left_repairs_the_others() {
         let (fixture, facts) = with_vms(|_| None);
-        assert!(find_lost_control_plane(&facts, &Node::all(&facts)).is_none());
+        assert!(find_lost_control_plane(&facts, &ClusterMachine::all(&facts)).is_none());
         let members = facts.wcp_machines.iter().filter(|wcp| is_of_control_plane(wcp.labels())).count();
         if members > 1 {
             let (_, facts) = with_vms(|at| (at > 0).then_some(vm_status::NOT_FOUND));
-            assert!(find_lost_control_plane(&facts, &Node::all(&facts)).is_none());
+            assert!(find_lost_control_plane(&facts, &ClusterMachine::all(&facts)).is_none());
         }
         let mut starting = facts;
         starting.cluster = None;
         assert!(
-            find_lost_control_plane(&starting, &Node::all(&starting)).is_none(),
+            find_lost_control_plane(&starting, &ClusterMachine::all(&starting)).is_none(),
             "{}",
             fixture.tkc.name_any()
         );

@@ -9,7 +9,7 @@ use kit::events::Events;
 
 /// An event about a cluster's progress.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Milestone {
+pub struct ProgressEvent {
     /// True if the event has type Warning, false if it has type Normal.
     pub warning: bool,
     /// The reason, in CamelCase.
@@ -18,7 +18,7 @@ pub struct Milestone {
     pub note: String,
 }
 
-impl Milestone {
+impl ProgressEvent {
     fn reached(reason: &'static str, note: impl Into<String>) -> Self {
         Self { warning: false, reason, note: note.into() }
     }
@@ -33,24 +33,26 @@ impl Milestone {
 }
 
 /// Returns the events for the changes from `old` to `new`. `cause` is the first cause in the new status.
-pub fn between(
+pub fn list_milestones(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
     cause: Option<&Cause>,
-) -> Vec<Milestone> {
+) -> Vec<ProgressEvent> {
     let mut milestones = Vec::new();
     // A copy whose Cluster hasn't arrived yet isn't being created.
     let arrives = find(&new.conditions, READY)
         .is_some_and(|ready| ready.reason.as_deref() == Some(words::WAITING_FOR_CLUSTER));
     if old.phase.is_none() && new.phase.as_deref() == Some(phase::CREATING) && !arrives {
-        milestones
-            .push(Milestone::reached("Creating", "the Cluster API objects of the cluster are being created"));
+        milestones.push(ProgressEvent::reached(
+            "Creating",
+            "the Cluster API objects of the cluster are being created",
+        ));
     }
     if old.api_endpoints.is_empty()
         && let Some(endpoint) = new.api_endpoints.first()
     {
         let note = format!("the API server will answer at {}:{}", endpoint.host, endpoint.port);
-        milestones.push(Milestone::reached("EndpointAssigned", note));
+        milestones.push(ProgressEvent::reached("EndpointAssigned", note));
     }
     milestones.extend(virtual_machines(old, new));
     milestones.extend(control_plane(old, new));
@@ -66,7 +68,7 @@ pub fn between(
 fn virtual_machines(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
-) -> Vec<Milestone> {
+) -> Vec<ProgressEvent> {
     const STEPS: [(&str, &str, &str); 3] = [
         (vm_status::CREATED, "FirstVMCreated", "is created"),
         (vm_status::POWERED_ON, "FirstVMPoweredOn", "is powered on"),
@@ -91,7 +93,7 @@ fn virtual_machines(
         .take(reached + 1)
         .skip(begun)
         .map(|(_, reason, what)| {
-            Milestone::reached(reason, format!("virtual machine of Machine {name} {what}"))
+            ProgressEvent::reached(reason, format!("virtual machine of Machine {name} {what}"))
         })
         .collect()
 }
@@ -99,7 +101,7 @@ fn virtual_machines(
 fn control_plane(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
-) -> Option<Milestone> {
+) -> Option<ProgressEvent> {
     let waits = |status: &TanzuKubernetesClusterStatus| {
         let condition = find(&status.conditions, words::CONTROL_PLANE_READY);
         condition.is_none_or(|condition| {
@@ -112,10 +114,10 @@ fn control_plane(
         })
     };
     (!old.conditions.is_empty() && waits(old) && !waits(new))
-        .then(|| Milestone::reached("ControlPlaneInitialized", "the API server of the cluster answers"))
+        .then(|| ProgressEvent::reached("ControlPlaneInitialized", "the API server of the cluster answers"))
 }
 
-fn nodes(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<Milestone> {
+fn nodes(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<ProgressEvent> {
     let mut milestones = Vec::new();
     for (name, status) in &new.node_status {
         let before = old.node_status.get(name).map(String::as_str);
@@ -123,40 +125,43 @@ fn nodes(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus)
             continue;
         }
         if status == node_status::READY {
-            milestones.push(Milestone::reached("NodeReady", format!("node of Machine {name} is ready")));
+            milestones.push(ProgressEvent::reached("NodeReady", format!("node of Machine {name} is ready")));
         } else if before == Some(node_status::READY) {
             let note = format!("node of Machine {name} is {status}");
-            milestones.push(Milestone { warning: true, reason: "NodeNotReady", note });
+            milestones.push(ProgressEvent { warning: true, reason: "NodeNotReady", note });
         }
     }
     milestones
 }
 
-fn remediations(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Vec<Milestone> {
+fn remediations(
+    old: &TanzuKubernetesClusterStatus,
+    new: &TanzuKubernetesClusterStatus,
+) -> Vec<ProgressEvent> {
     let is_new =
         |node: &&RemediatedNode| !old.remediated_nodes.iter().any(|before| before.machine == node.machine);
     let remediated = |node: &RemediatedNode| {
         let note = format!("Machine {} is replaced: {}: {}", node.machine, node.reason, node.message);
-        Milestone { warning: true, reason: "NodeRemediated", note }
+        ProgressEvent { warning: true, reason: "NodeRemediated", note }
     };
     new.remediated_nodes.iter().filter(is_new).map(remediated).collect()
 }
 
-fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<Milestone> {
+fn phases(old: &TanzuKubernetesClusterStatus, new: &TanzuKubernetesClusterStatus) -> Option<ProgressEvent> {
     if old.phase == new.phase {
         return None;
     }
     match new.phase.as_deref()? {
-        phase::RUNNING => Some(Milestone::reached("Running", "the cluster runs as its spec requests")),
+        phase::RUNNING => Some(ProgressEvent::reached("Running", "the cluster runs as its spec requests")),
         phase::UPDATING => {
-            Some(Milestone::reached("Updating", "machines are being added, replaced or removed"))
+            Some(ProgressEvent::reached("Updating", "machines are being added, replaced or removed"))
         }
-        phase::UPDATE_FAILED => Some(Milestone {
+        phase::UPDATE_FAILED => Some(ProgressEvent {
             warning: true,
             reason: "UpdateFailed",
             note: "the update is stopped; it resumes when its cause is resolved".to_owned(),
         }),
-        phase::DELETING => Some(Milestone::reached("Deleting", "the cluster is being deleted")),
+        phase::DELETING => Some(ProgressEvent::reached("Deleting", "the cluster is being deleted")),
         _ => None,
     }
 }
@@ -169,7 +174,7 @@ fn failures(
     old: &TanzuKubernetesClusterStatus,
     new: &TanzuKubernetesClusterStatus,
     cause: Option<&Cause>,
-) -> Option<Milestone> {
+) -> Option<ProgressEvent> {
     let condition = find(&new.conditions, READY)?;
     let is_failure = |condition: &Condition| {
         condition.status == FALSE && matches!(condition.severity.as_deref(), Some(ERROR | WARNING))
@@ -184,5 +189,5 @@ fn failures(
         return None;
     }
     let note = condition.message.clone().unwrap_or_default();
-    Some(Milestone { warning: true, reason: "Blocked", note })
+    Some(ProgressEvent { warning: true, reason: "Blocked", note })
 }

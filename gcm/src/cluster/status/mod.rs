@@ -17,11 +17,11 @@ use api::gcm::{TanzuKubernetesCluster, TanzuKubernetesClusterStatus};
 use super::error::Error;
 use super::facts::Facts;
 use super::guest::ConditionWithCause;
-use super::health::remediations::remediations;
-use super::node_groups::nodes::Node;
+use super::health::remediations::collect_remediations;
+use super::node_groups::nodes::ClusterMachine;
 use super::node_groups::replicas::count_pools;
 use crate::spec::release::current_version;
-use phase::phase;
+use phase::compute_phase;
 use remaining::remaining;
 
 /// A cluster's status, and the cause that its `Ready` condition describes.
@@ -33,20 +33,20 @@ pub struct StatusWithCause {
 }
 
 /// Computes a cluster's status. `error` is the reconcile's error, if it failed.
-pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>) -> StatusWithCause {
+pub fn compute_status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>) -> StatusWithCause {
     let old = tkc.status.clone().unwrap_or_default();
-    let nodes = Node::all(facts);
-    let conditions = conditions::all(tkc, facts);
+    let nodes = ClusterMachine::all(facts);
+    let conditions = conditions::build_conditions(tkc, facts);
     let ready = summary(tkc, facts, error, &conditions);
     // A failed write doesn't mean that the nodes aren't ready.
     let serves = conditions::nodes_serve(&conditions) && !matches!(error, Some(Error::Waiting(_)));
-    let phase = phase(tkc, facts, error, serves, ready.cause.as_ref());
-    let (remediated_nodes, node_remediation_count) = remediations(facts, &old);
+    let phase = compute_phase(tkc, facts, error, serves, ready.cause.as_ref());
+    let (remediated_nodes, node_remediation_count) = collect_remediations(facts, &old);
     let conditions = conditions.into_iter().map(|each| each.condition);
     let status = TanzuKubernetesClusterStatus {
         api_endpoints: endpoints(facts),
-        version: observed_version(tkc, &old, phase),
-        addons: addons(facts, &old),
+        version: compute_version(tkc, &old, phase),
+        addons: report_addons(facts, &old),
         phase: Some(phase.to_owned()),
         conditions: std::iter::once(ready.condition).chain(conditions).collect(),
         total_worker_replicas: Some(count_pools(facts).map(|(_, group)| group.there).sum()),
@@ -61,9 +61,9 @@ pub fn status(tkc: &TanzuKubernetesCluster, facts: &Facts, error: Option<&Error>
 }
 
 /// Returns the add-on status. Keeps the old status until the first round in the workload cluster.
-fn addons(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> Vec<AddonStatus> {
+fn report_addons(facts: &Facts, old: &TanzuKubernetesClusterStatus) -> Vec<AddonStatus> {
     let Some(reports) = &facts.addons else { return old.addons.clone() };
-    let serves = conditions::all_nodes_ready(&Node::all(facts));
+    let serves = conditions::all_nodes_ready(&ClusterMachine::all(facts));
     reports.iter().map(|report| report.status(serves)).collect()
 }
 
@@ -74,7 +74,7 @@ fn summary(
     conditions: &[ConditionWithCause],
 ) -> ConditionWithCause {
     if tkc.metadata.deletion_timestamp.is_some() {
-        return deleting(facts, error);
+        return build_deletion_status(facts, error);
     }
     match error {
         Some(Error::Invalid(invalid)) => {
@@ -90,12 +90,12 @@ fn summary(
             Condition::is_false(READY, INFO, words::WAITING_FOR_CLUSTER, why).into()
         }
         Some(Error::Waiting(why)) => Condition::is_false(READY, WARNING, words::CLUSTER_DELETED, why).into(),
-        Some(Error::Behind(_)) | None => conditions::ready(conditions),
+        Some(Error::Behind(_)) | None => conditions::summarize_ready(conditions),
     }
 }
 
-fn deleting(facts: &Facts, error: Option<&Error>) -> ConditionWithCause {
-    let cause = blocking::of_deletion(facts);
+fn build_deletion_status(facts: &Facts, error: Option<&Error>) -> ConditionWithCause {
+    let cause = blocking::find_deletion_cause(facts);
     let message = match (error, &cause) {
         (Some(Error::Waiting(_)) | None, None) => format!("Waiting for {}", remaining(facts)),
         (Some(Error::Waiting(_)) | None, Some(cause)) => {
@@ -119,7 +119,7 @@ fn endpoints(facts: &Facts) -> Vec<ApiEndpoint> {
 
 /// Returns the requested version if the cluster is being created, runs that version, or hasn't reported a version yet.
 /// Otherwise returns the version that the status already contains.
-fn observed_version(
+fn compute_version(
     tkc: &TanzuKubernetesCluster,
     old: &TanzuKubernetesClusterStatus,
     phase: &str,

@@ -21,7 +21,7 @@ use crate::spec::release::current_version;
 ///
 /// A changed cluster is updating until it runs, or until the update meets a problem that doesn't resolve by itself. An
 /// unhealthy cluster stays unhealthy until it runs or its spec changes, even while machines are being replaced.
-pub fn phase(
+pub fn compute_phase(
     tkc: &TanzuKubernetesCluster,
     facts: &Facts,
     error: Option<&Error>,

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use kit::events::named;
+use kit::events::describe_object;
 use kit::watch::Watchable;
 
 use crate::cluster::facts::Facts;
 
 fn names<K: Watchable>(objects: &[Arc<K>]) -> impl Iterator<Item = String> {
-    objects.iter().map(|object| named(&**object))
+    objects.iter().map(|object| describe_object(&**object))
 }
 
 /// Returns all remaining objects as strings, starting with the objects that others wait for.
-fn left(facts: &Facts) -> Vec<String> {
+fn list_remaining(facts: &Facts) -> Vec<String> {
     let Facts {
         virtual_ip: _,
         health: _,
@@ -54,13 +54,13 @@ fn left(facts: &Facts) -> Vec<String> {
 
 /// Returns true if all the cluster's objects are deleted.
 pub fn is_empty(facts: &Facts) -> bool {
-    left(facts).is_empty()
+    list_remaining(facts).is_empty()
 }
 
 /// Describes the remaining objects: names the first three, and counts the rest.
 pub fn remaining(facts: &Facts) -> String {
     const SHOWN: usize = 3;
-    let left = left(facts);
+    let left = list_remaining(facts);
     let shown = left.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
     match left.len().saturating_sub(SHOWN) {
         0 => format!("{shown} to be deleted"),

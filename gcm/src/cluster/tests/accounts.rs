@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::conditions::find;
 
 use crate::cluster::fixtures::{ClusterFixture, condition, from};
-use crate::cluster::status::status;
+use crate::cluster::status::compute_status;
 use crate::testing::sound;
 
 const TYPE: &str = "ProviderServiceAccountsReady";
@@ -19,7 +19,7 @@ fn shown(reported: Option<(&str, &str)>) -> (Option<(String, String)>, (String, 
     let reported =
         reported.map(|(status, reason)| from(condition(TYPE, status, reason, "not\ncurrently held")));
     wcp_cluster.status.as_mut().unwrap().conditions.extend(reported);
-    let conditions = status(&fixture.tkc, &facts, None).status.conditions;
+    let conditions = compute_status(&fixture.tkc, &facts, None).status.conditions;
     let of = |type_| find(&conditions, type_);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let ready = of("Ready").unwrap();

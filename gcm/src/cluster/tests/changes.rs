@@ -12,7 +12,7 @@ use crate::cluster::fixtures::{
     ClusterFixture, MachineFixture, READY, nothing, plan, release_cache, tkr, with_releases,
 };
 use crate::cluster::status::milestones;
-use crate::cluster::status::{StatusWithCause, status};
+use crate::cluster::status::{StatusWithCause, compute_status};
 use crate::testing::sound;
 
 #[test]
@@ -100,7 +100,7 @@ fn what_was_just_written_is_not_called_settled() {
     let mut written = (*facts.deployments[0]).clone();
     written.metadata.generation = Some(2);
     let applied = Applied { deployments: vec![written.into()], ..Applied::default() };
-    let status = status(&fixture.tkc, &applied.over(facts), None).status;
+    let status = compute_status(&fixture.tkc, &applied.over(facts), None).status;
     assert_eq!(find(&status.conditions, READY_CONDITION).unwrap().status, "False");
     assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
 }
@@ -117,7 +117,7 @@ fn a_cluster_that_somebody_deletes_below_is_not_ready() {
     let waiting = crate::cluster::error::Error::Waiting(crate::cluster::reconcile_plan::describe_recreation(
         &fixture.tkc,
     ));
-    let status = status(&fixture.tkc, &facts, Some(&waiting)).status;
+    let status = compute_status(&fixture.tkc, &facts, Some(&waiting)).status;
     assert_eq!(status.phase.as_deref(), Some(phase::UNHEALTHY));
     insta::assert_snapshot!(ready_message(&status), @"ClusterDeleted Cluster c was deleted directly. It will be recreated when its deletion is complete. To remove it for good, delete TanzuKubernetesCluster c");
 }
@@ -129,7 +129,7 @@ fn a_bundle_that_the_cluster_does_not_get_keeps_it_from_being_ready() {
     facts.bundles = vec![std::sync::Arc::new(crate::cluster::fixtures::from(json!({"metadata": {
         "name": "extra", "namespace": "ns", "labels": {"tkg.tanzu.vmware.com/addon-name": "cni"},
     }})))];
-    let conditions = status(&fixture.tkc, &facts, None).status.conditions;
+    let conditions = compute_status(&fixture.tkc, &facts, None).status.conditions;
     let addons = find(&conditions, "AddonsReady").unwrap();
     assert_eq!(addons.reason.as_deref(), Some("AddonsReconciliationFailed"));
     let message = addons.message.as_deref().unwrap();
@@ -139,24 +139,24 @@ fn a_bundle_that_the_cluster_does_not_get_keeps_it_from_being_ready() {
 
 #[test]
 fn replicas_left_to_an_autoscaler_stay_as_they_are() {
-    use crate::cluster::node_groups::machines::handed_over;
+    use crate::cluster::node_groups::machines::hand_over_replicas;
     let mut tkc = sound();
     tkc.spec.topology.node_pools[0].replicas = Some(3);
     let fixture = ClusterFixture::running(tkc);
     let mut live = fixture.plan.deployments[0].clone();
     live.metadata.resource_version = Some("7".to_owned());
     let live = &live;
-    assert_eq!(handed_over(live, live), None);
+    assert_eq!(hand_over_replicas(live, live), None);
     let mut tkc = fixture.tkc.clone();
     tkc.spec.topology.node_pools[0].replicas = None;
     let next = plan(&tkc, &fixture.facts()).unwrap();
     assert_eq!(next.deployments[0].spec.replicas, None);
-    let document = handed_over(&next.deployments[0], live).unwrap();
+    let document = hand_over_replicas(&next.deployments[0], live).unwrap();
     assert_eq!(document["spec"], json!({"replicas": 3}));
     assert_eq!(document["metadata"]["resourceVersion"], "7", "whoever decided meanwhile is not overruled");
     let mut taken = next.deployments[0].clone();
     taken.spec.replicas = Some(5);
-    assert_eq!(handed_over(&next.deployments[0], &taken), None, "handed over once");
+    assert_eq!(hand_over_replicas(&next.deployments[0], &taken), None, "handed over once");
 }
 
 #[test]
@@ -192,10 +192,10 @@ fn a_cause_that_gives_way_to_another_is_reported() {
         let mut fixture = ClusterFixture::new(sound());
         fixture.initialized = true;
         fixture.groups = vec![vec![READY], std::iter::repeat_n(READY, ready).chain([state]).collect()];
-        status(&fixture.tkc, &fixture.facts(), None)
+        compute_status(&fixture.tkc, &fixture.facts(), None)
     };
     let blocked_notes = |before: &StatusWithCause, after: &StatusWithCause| {
-        let events = milestones::between(&before.status, &after.status, after.cause.as_ref());
+        let events = milestones::list_milestones(&before.status, &after.status, after.cause.as_ref());
         events.into_iter().filter(|m| m.reason == "Blocked").map(|m| m.note).collect::<Vec<_>>()
     };
     let (memory, class) = (blocked(NO_MEMORY, 0), blocked(NO_CLASS, 0));
@@ -207,8 +207,9 @@ fn a_cause_that_gives_way_to_another_is_reported() {
 fn a_copy_whose_cluster_is_still_to_come_is_not_reported_as_being_created() {
     let tkc = sound();
     let is_reported = |error: Option<&crate::cluster::error::Error>| {
-        let after = status(&tkc, &nothing(), error).status;
-        let events = milestones::between(&api::gcm::TanzuKubernetesClusterStatus::default(), &after, None);
+        let after = compute_status(&tkc, &nothing(), error).status;
+        let events =
+            milestones::list_milestones(&api::gcm::TanzuKubernetesClusterStatus::default(), &after, None);
         events.iter().any(|event| event.reason == "Creating")
     };
     assert!(is_reported(None));
@@ -231,7 +232,7 @@ fn what_keeps_a_cluster_from_going_is_reported() {
     fixture.tkc.metadata.deletion_timestamp.clone_from(&now);
     let waiting = crate::cluster::error::Error::Waiting("it".to_owned());
     let mut facts = fixture.facts();
-    let before = status(&fixture.tkc, &facts, Some(&waiting)).status;
+    let before = compute_status(&fixture.tkc, &facts, Some(&waiting)).status;
     assert!(!ready_message(&before).contains("vCenter"), "nobody deletes that machine yet");
     for machine in &mut facts.machines {
         std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
@@ -239,10 +240,10 @@ fn what_keeps_a_cluster_from_going_is_reported() {
     for machine in &mut facts.wcp_machines {
         std::sync::Arc::make_mut(machine).metadata.deletion_timestamp.clone_from(&now);
     }
-    let StatusWithCause { status: after, cause } = status(&fixture.tkc, &facts, Some(&waiting));
+    let StatusWithCause { status: after, cause } = compute_status(&fixture.tkc, &facts, Some(&waiting));
     assert!(ready_message(&after).contains("DeletionFailed: VirtualMachine ns/c-0: cannot destroy: vCenter"));
     let notes: Vec<_> =
-        milestones::between(&before, &after, cause.as_ref()).into_iter().map(|m| m.reason).collect();
+        milestones::list_milestones(&before, &after, cause.as_ref()).into_iter().map(|m| m.reason).collect();
     assert_eq!(notes, ["Blocked"]);
 }
 
@@ -252,7 +253,7 @@ fn nodes_that_are_to_go_are_not_counted() {
     fixture.groups[1] = vec![READY, NO_CLASS];
     let mut facts = fixture.facts();
     let message = |facts: &Facts| {
-        let status = status(&fixture.tkc, facts, None).status;
+        let status = compute_status(&fixture.tkc, facts, None).status;
         find(&status.conditions, "NodesHealthy").unwrap().message.clone().unwrap_or_default()
     };
     assert!(message(&facts).starts_with("3 of 4 nodes are ready"), "{}", message(&facts));

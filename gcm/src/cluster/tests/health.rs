@@ -10,8 +10,8 @@ use serde_json::json;
 use super::shown;
 use crate::cluster::facts::Facts;
 use crate::cluster::fixtures::{ASKED, ClusterFixture, MachineFixture, READY, condition, from};
+use crate::cluster::status::compute_status;
 use crate::cluster::status::milestones;
-use crate::cluster::status::status;
 use crate::testing::sound;
 
 const FULL_DISK: MachineFixture = MachineFixture::unready("error", "CreationFailed", "the datastore is full");
@@ -87,15 +87,15 @@ fn a_node_that_was_replaced_is_counted_once_and_its_evidence_kept() {
         ..SILENT
     };
     let facts = remediated(fixture.facts());
-    let after = status(&fixture.tkc, &facts, None).status;
+    let after = compute_status(&fixture.tkc, &facts, None).status;
     insta::assert_yaml_snapshot!(after.remediated_nodes);
     assert_eq!(after.node_remediation_count, Some(1));
-    let events = milestones::between(&before, &after, None);
+    let events = milestones::list_milestones(&before, &after, None);
     assert!(events.iter().any(|event| event.warning && event.reason == "NodeRemediated"), "{events:?}");
 
     // Neither the next reconcile nor the Machine's deletion changes the count. A new process only knows the status.
     fixture.tkc.status = Some(after.clone());
-    let again = status(&fixture.tkc, &facts, None).status;
+    let again = compute_status(&fixture.tkc, &facts, None).status;
     assert_eq!((again.node_remediation_count, &again.remediated_nodes), (Some(1), &after.remediated_nodes));
     let gone = shown(&fixture);
     assert_eq!((gone.node_remediation_count, &gone.remediated_nodes), (Some(1), &after.remediated_nodes));
@@ -110,7 +110,8 @@ fn the_cause_of_a_replacement_is_known_after_its_wcpmachine_is_deleted() {
     let mut facts = remediated(fixture.facts());
     let wcp = Arc::make_mut(facts.wcp_machines.last_mut().unwrap());
     wcp.metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:01Z".parse().unwrap()));
-    let replaced = |facts: &Facts| status(&fixture.tkc, facts, None).status.remediated_nodes[0].clone();
+    let replaced =
+        |facts: &Facts| compute_status(&fixture.tkc, facts, None).status.remediated_nodes[0].clone();
     assert_eq!(replaced(&facts).reason, "UnhealthyNode");
     let machine = Arc::make_mut(facts.machines.last_mut().unwrap());
     let cause = "VirtualMachineLost: VM worker was removed: VmRemovedEvent at noon".to_owned();
@@ -129,7 +130,7 @@ fn the_last_five_are_remembered_and_all_are_counted() {
         facts.now = "2026-11-21T15:00:00Z".parse().unwrap();
         let worker = facts.machines.last_mut().unwrap();
         Arc::make_mut(worker).metadata.name = Some(format!("worker-{number}"));
-        fixture.tkc.status = Some(status(&fixture.tkc, &facts, None).status);
+        fixture.tkc.status = Some(compute_status(&fixture.tkc, &facts, None).status);
     }
     let last = fixture.tkc.status.unwrap();
     assert_eq!(last.node_remediation_count, Some(7));
@@ -145,7 +146,7 @@ fn a_machine_that_somebody_deletes_is_not_counted() {
     let worker = facts.machines.last_mut().unwrap();
     Arc::make_mut(worker).metadata.deletion_timestamp = Some(Time("2026-11-21T13:00:00Z".parse().unwrap()));
     assert!(!worker.name_any().is_empty());
-    assert_eq!(status(&fixture.tkc, &facts, None).status.node_remediation_count, None);
+    assert_eq!(compute_status(&fixture.tkc, &facts, None).status.node_remediation_count, None);
 }
 
 /// An unhealthy Machine can be deleted for other reasons: with its cluster, with its pool, or when the pool shrinks.
@@ -162,9 +163,9 @@ fn an_unhealthy_machine_that_its_owner_does_not_replace_is_not_counted() {
         (Some("CannotBeRemediated"), None),
         (Some("MachineDeleting"), Some(1)),
     ] {
-        let after = status(&fixture.tkc, &deleted(fixture.facts(), remediation), None).status;
+        let after = compute_status(&fixture.tkc, &deleted(fixture.facts(), remediation), None).status;
         assert_eq!(after.node_remediation_count, count, "{remediation:?}");
-        let events = milestones::between(&before, &after, None);
+        let events = milestones::list_milestones(&before, &after, None);
         assert_eq!(events.iter().any(|event| event.reason == "NodeRemediated"), count.is_some());
     }
 }
@@ -177,10 +178,10 @@ fn a_pool_with_machines_of_its_former_template_is_not_settled() {
     let mut facts = fixture.facts();
     Arc::make_mut(&mut facts.deployments[0]).spec.template.spec.infrastructure_ref.name =
         "another".to_owned();
-    let shown = status(&fixture.tkc, &facts, None).status;
+    let shown = compute_status(&fixture.tkc, &facts, None).status;
     assert_eq!(shown.phase.as_deref(), Some(phase::UPDATING));
     Arc::make_mut(&mut facts.sets[0]).status.as_mut().unwrap().replicas = Some(0);
-    assert_eq!(status(&fixture.tkc, &facts, None).status.phase.as_deref(), Some(phase::RUNNING));
+    assert_eq!(compute_status(&fixture.tkc, &facts, None).status.phase.as_deref(), Some(phase::RUNNING));
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn a_pool_whose_every_node_falls_ill_is_left_alone_for_a_while() {
     assert_eq!(at_most(&fixture, &facts), json!(0), "three within the hour");
     fixture.groups[1][0] = SILENT;
     let ill = Facts { now: facts.now, ..fixture.facts() };
-    let shown = status(&fixture.tkc, &ill, None).status;
+    let shown = compute_status(&fixture.tkc, &ill, None).status;
     let healthy = api::conditions::find(&shown.conditions, "NodesHealthy").unwrap();
     assert_eq!(healthy.reason.as_deref(), Some("TooManyRemediations"));
     let message = healthy.message.as_deref().unwrap();

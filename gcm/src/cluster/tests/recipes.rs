@@ -251,7 +251,7 @@ fn an_upgrade_goes_from_add_ons_to_the_control_plane_to_pools() {
     let report = &mut Arc::make_mut(failed.addons.as_mut().unwrap())[0];
     report.state = AddonState::Failed("the API server refuses it".to_owned());
     assert_eq!(rolls(&tkc, &failed), [false; 4], "an add-on can't be applied");
-    let held = crate::cluster::status::status(&tkc, &failed, None).status;
+    let held = crate::cluster::status::compute_status(&tkc, &failed, None).status;
     let message = find(&held.conditions, "AddonsReady").unwrap().message.clone().unwrap();
     assert!(message.contains("the control plane keeps its version"), "{message}");
     assert_eq!(rolls(&tkc, &facts), [true, false, false, false], "the control plane goes first");
@@ -268,7 +268,7 @@ fn an_upgrade_goes_from_add_ons_to_the_control_plane_to_pools() {
     });
     assert_eq!(plan(&more, &waiting).unwrap().deployments.len(), 3, "a new pool waits, too");
     fixture.tkc = tkc.clone();
-    let status = crate::cluster::status::status(&tkc, &waiting, None).status;
+    let status = crate::cluster::status::compute_status(&tkc, &waiting, None).status;
     assert_ne!(status.phase.as_deref(), Some(phase::RUNNING));
     let there = behind(&facts, "v1.35.1+vmware.1");
     assert_eq!(rolls(&tkc, &there)[1..], [true; 3]);

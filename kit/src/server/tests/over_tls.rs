@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::server::tls::acceptor;
+use crate::server::tls::build_acceptor;
 use crate::webhook::bundle::CertBundle;
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -36,12 +36,12 @@ const MAX_HEADER_LIST_SIZE: u16 = 6;
 const REFUSED_STREAM: u32 = 7;
 
 /// Starts a server with TLS. Returns its address, and a connector that trusts its certificate.
-async fn start_tls(limits: Limits, router: Router) -> (SocketAddr, TlsConnector) {
+async fn start_tls(limits: ServerLimits, router: Router) -> (SocketAddr, TlsConnector) {
     let own = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
     let certificate = Arc::new(SingleCertAndKey::from(own.certified().unwrap()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let tls = acceptor(certificate, None).unwrap();
+    let tls = build_acceptor(certificate, None).unwrap();
     spawn(listener, Some(tls), router, limits, CancellationToken::new());
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(own.authorities.as_bytes()).unwrap()).unwrap();
@@ -108,7 +108,7 @@ async fn begin(address: SocketAddr, connector: &TlsConnector) -> (TlsStream<TcpS
 
 #[tokio::test]
 async fn a_client_that_never_completes_its_tls_handshake_is_disconnected_and_frees_its_place() {
-    let limits = Limits { connections: 1, per_address: 1, handshake: SHORT, ..LIMITS };
+    let limits = ServerLimits { connections: 1, per_address: 1, handshake: SHORT, ..LIMITS };
     let (address, connector) = start_tls(limits, Router::new()).await;
     let mut silent = TcpStream::connect(address).await.unwrap();
     assert_eq!(rest(&mut silent).await, "", "nobody waits for it");

@@ -46,10 +46,11 @@ impl Tls {
         };
         let own = CertBundle::generate(&["localhost".to_owned()], OffsetDateTime::now_utc()).unwrap();
         let certificate = Arc::new(SingleCertAndKey::from(own.certified().unwrap()));
-        let tls = acceptor(certificate, callers.authorities.clone()).unwrap();
+        let tls = build_acceptor(certificate, callers.authorities.clone()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = routes(Gate::new(LIMITS, Verified { admissions: true, conversions: key.is_some() }));
+        let router =
+            routes(ReviewGate::new(LIMITS, Verified { admissions: true, conversions: key.is_some() }));
         server::spawn_for(callers, listener, Some(tls), router, server::LIMITS, CancellationToken::new());
         let roots = read_authorities(&write("server.crt", &own.authorities)).unwrap();
         Self { address, roots }

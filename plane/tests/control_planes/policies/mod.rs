@@ -12,7 +12,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use plane::wait::until;
-use plane::{Guard, Options, Plane, Stack, tools};
+use plane::{Guard, Options, Plane, StackIdentity, tools};
 use serde_json::json;
 
 use self::objects::{NAMESPACE, api, api_in, definition_of_cluster_api, prepare, resource};
@@ -26,7 +26,7 @@ mod requests;
 const SEEN: Duration = Duration::from_mins(1);
 
 pub(crate) async fn each_admission_rule_refuses_requests_that_no_other_rule_refuses(tools: tools::Tools) {
-    let stack = Arc::new(Stack::ephemeral().unwrap());
+    let stack = Arc::new(StackIdentity::ephemeral().unwrap());
     let guard = Guard::start(&std::env::current_exe().unwrap(), &stack).unwrap();
     let definitions = ["Machine", "MachineSet", "MachineDeployment"].map(definition_of_cluster_api).to_vec();
     let plane = Plane::bare(Options { stack, tools, definitions, guest_proxy: None }).await.unwrap();

@@ -5,11 +5,11 @@ use crate::guest::disk::Disk;
 use crate::guest::etcd::Etcd;
 use crate::guest::failure::{Failure, Reason};
 use crate::guest::kubeadm::CERTIFICATES_DIR;
-use crate::vcsim::control::{Vm, VmDisk};
+use crate::vcsim::control::{SimulatedVm, VmDisk};
 
 impl Guests {
     /// Returns the VM's mount points with their disks, as the guest mounted them at its last boot.
-    pub fn mounts_of(&self, vm: &Vm) -> Vec<(String, VmDisk)> {
+    pub fn mounts_of(&self, vm: &SimulatedVm) -> Vec<(String, VmDisk)> {
         let disk = Disk::at(self.0.shared.disk_folder(&vm.moid)).map(|disk| disk.with_devices(&vm.disks));
         disk.map(|disk| disk.mounted()).unwrap_or_default()
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-use crate::addresses::Address;
+use crate::addresses::GuestAddress;
 use crate::guest::failure::Failure;
-use crate::vcsim::control::Vm;
+use crate::vcsim::control::SimulatedVm;
 
 /// A guest's boot phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct BootReport {
     /// The VM name.
     pub name: String,
     /// The guest's IP address.
-    pub address: Address,
+    pub address: GuestAddress,
     /// The current phase.
     pub phase: Phase,
 }
@@ -72,7 +72,7 @@ impl Reports {
     }
 
     /// Adds or replaces the report when a VM was powered on.
-    pub fn add(&self, vm: &Vm, address: Address) {
+    pub fn add(&self, vm: &SimulatedVm, address: GuestAddress) {
         let (moid, name) = (vm.moid.clone(), vm.name.clone());
         let report = BootReport { moid, name, address, phase: Phase::Booting };
         self.0.send_modify(|reports| drop(reports.insert(vm.moid.clone(), report)));
@@ -82,11 +82,11 @@ impl Reports {
         self.change(moid, |report| report.phase = phase);
     }
 
-    pub fn readdress(&self, moid: &str, address: Address) {
+    pub fn readdress(&self, moid: &str, address: GuestAddress) {
         self.change(moid, |report| report.address = address);
     }
 
-    pub fn rename(&self, vm: &Vm) {
+    pub fn rename(&self, vm: &SimulatedVm) {
         self.change(&vm.moid, |report| report.name.clone_from(&vm.name));
     }
 

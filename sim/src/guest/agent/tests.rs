@@ -8,7 +8,7 @@ use axum::extract::{Path, Query, State};
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use parking_lot::Mutex;
-use plane::Stack;
+use plane::StackIdentity;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -94,14 +94,14 @@ async fn reached(guests: &Guests, there: impl Fn(&Phase) -> bool) -> BootReport 
         .expect("the guest does not come there")
 }
 
-fn start(control: ControlApi, stack: &Arc<Stack>, subnet: &Subnet) -> Guests {
+fn start(control: ControlApi, stack: &Arc<StackIdentity>, subnet: &Subnet) -> Guests {
     let programs = sample::programs(std::path::Path::new("/nonexistent"));
     Guests::start(Options::new(control, subnet.clone(), programs, Arc::clone(stack)))
 }
 
 #[tokio::test]
 async fn a_guest_follows_its_vm() {
-    let stack = Arc::new(Stack::ephemeral().unwrap());
+    let stack = Arc::new(StackIdentity::ephemeral().unwrap());
     let subnet = Subnet::claim().unwrap();
     let (vcenter, control) = FakeControlApi::open().await;
     let guests = start(control, &stack, &subnet);

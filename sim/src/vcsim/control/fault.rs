@@ -25,7 +25,7 @@ pub enum FaultKind {
     Html,
     /// The connection is cut, and the call isn't carried out.
     Abort,
-    /// A task takes [`Fault::delay_ms`] longer. A call without a task waits that long.
+    /// A task takes [`FaultRule::delay_ms`] longer. A call without a task waits that long.
     Delay,
     /// A task keeps running until the fault is removed. A call without a task waits until the fault is removed.
     Hold,
@@ -40,7 +40,7 @@ pub enum FaultKind {
 /// A rule that injects a fault into matching calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Fault {
+pub struct FaultRule {
     /// The method, such as `CloneVM_Task` or `GET /com/vmware/content/library/item`. `*` matches all methods.
     pub method: String,
     /// The name or id of the object to which a call must refer, or the URL path of a REST call. A trailing `*` matches
@@ -64,7 +64,7 @@ pub struct Fault {
     pub count: u32,
 }
 
-impl Fault {
+impl FaultRule {
     /// Creates a rule that hits the next call to `method`.
     pub fn once(method: &str, kind: FaultKind) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Fault {
 
 impl ControlApi {
     /// Adds a fault rule and returns its id.
-    pub async fn plant(&self, fault: &Fault) -> Result<String, Error> {
+    pub async fn plant(&self, fault: &FaultRule) -> Result<String, Error> {
         self.call_for_one(Method::POST, "/v1/faults", Some(json!(fault)), "id").await
     }
 

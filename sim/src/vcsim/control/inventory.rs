@@ -104,7 +104,7 @@ pub struct InventoryNode {
 /// A snapshot of vCenter's inventory.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Inventory {
+pub struct InventorySnapshot {
     /// All VMs, including templates.
     pub vms: Vec<InventoryVm>,
     /// All folders.
@@ -117,7 +117,7 @@ pub struct Inventory {
 
 impl ControlApi {
     /// Returns all VMs, folders, resource pools and cluster modules.
-    pub async fn inventory(&self) -> Result<Inventory, Error> {
+    pub async fn inventory(&self) -> Result<InventorySnapshot, Error> {
         self.call(Method::GET, "/v1/inventory", None).await
     }
 

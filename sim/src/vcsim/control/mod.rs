@@ -14,7 +14,9 @@ mod vms;
 pub use client::ControlApi;
 pub use disks::FirstClassDisk;
 pub use error::Error;
-pub use fault::{Fault, FaultKind};
-pub use inventory::{Inventory, InventoryDisk, InventoryModule, InventoryNode, InventoryVm, OrphanedFiles};
-pub use requests::{Call, Requests, Traffic};
-pub use vms::{GuestReport, Hardware, Nic, PowerAction, Vm, VmCopy, VmDisk, Vms};
+pub use fault::{FaultKind, FaultRule};
+pub use inventory::{
+    InventoryDisk, InventoryModule, InventoryNode, InventorySnapshot, InventoryVm, OrphanedFiles,
+};
+pub use requests::{RecordedCall, RequestStatistics, Traffic};
+pub use vms::{GuestReport, Hardware, NetworkAdapter, PowerAction, SimulatedVm, VmCopy, VmDisk, Vms};

@@ -13,7 +13,7 @@ use super::error::Error;
 /// Request counts by protocol and method.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Requests {
+pub struct RequestStatistics {
     /// The total request count.
     pub total: u64,
     /// The total size of request and response bodies.
@@ -32,7 +32,7 @@ pub struct Traffic {
     pub sent: u64,
 }
 
-impl Requests {
+impl RequestStatistics {
     /// Returns the number of calls to a method over all protocols.
     pub fn of(&self, method: &str) -> u64 {
         self.by_wire.values().filter_map(|methods| methods.get(method)).sum()
@@ -42,7 +42,7 @@ impl Requests {
 /// A client call that can change state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub struct Call {
+pub struct RecordedCall {
     /// The protocol: `vijson`, `soap` or `rest`.
     pub wire: String,
     /// The method, such as `CloneVM_Task`.
@@ -54,7 +54,7 @@ pub struct Call {
 
 impl ControlApi {
     /// Returns the request counts since the last reset.
-    pub async fn requests(&self) -> Result<Requests, Error> {
+    pub async fn requests(&self) -> Result<RequestStatistics, Error> {
         self.call(Method::GET, "/v1/requests", None).await
     }
 
@@ -81,12 +81,12 @@ impl ControlApi {
     }
 
     /// Returns the recorded calls that can change state.
-    pub async fn journal(&self) -> Result<Vec<Call>, Error> {
+    pub async fn journal(&self) -> Result<Vec<RecordedCall>, Error> {
         self.call_for_one(Method::GET, "/v1/journal", None, "calls").await
     }
 
     /// Returns the recorded calls that can change state, and clears the journal.
-    pub async fn take_journal(&self) -> Result<Vec<Call>, Error> {
+    pub async fn take_journal(&self) -> Result<Vec<RecordedCall>, Error> {
         self.call_for_one(Method::DELETE, "/v1/journal", None, "calls").await
     }
 

@@ -13,7 +13,7 @@ use super::error::Error;
 /// A VM as the control API lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Vm {
+pub struct SimulatedVm {
     /// The managed object id, such as `vm-42`.
     pub moid: String,
     /// The name in the folder.
@@ -78,13 +78,13 @@ pub struct Hardware {
     pub disks: Vec<VmDisk>,
     /// The network adapters in device order.
     #[serde(deserialize_with = "listed")]
-    pub nics: Vec<Nic>,
+    pub nics: Vec<NetworkAdapter>,
 }
 
 /// A VM's network adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Nic {
+pub struct NetworkAdapter {
     /// The MAC address, colon-separated.
     pub mac: String,
     /// The network name.
@@ -93,7 +93,7 @@ pub struct Nic {
     pub connected: bool,
 }
 
-impl Vm {
+impl SimulatedVm {
     /// Returns true if the VM is powered on and isn't a template, so that it runs a guest.
     pub fn powered_on(&self) -> bool {
         self.power_state == "poweredOn" && !self.template
@@ -108,7 +108,7 @@ pub struct Vms {
     pub revision: u64,
     /// All VMs, including templates.
     #[serde(deserialize_with = "listed")]
-    pub vms: Vec<Vm>,
+    pub vms: Vec<SimulatedVm>,
 }
 
 /// Deserializes a list. Accepts null, which is Go's encoding for an empty list.

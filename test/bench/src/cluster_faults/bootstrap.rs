@@ -12,8 +12,8 @@ use sim::VcenterEndpoint;
 use sim::control::{ControlApi, OrphanedFiles};
 use tempfile::TempDir;
 
-use super::cases::{Case, Step};
-use super::cluster_run::Outcome;
+use super::cases::{Case, RunStep};
+use super::cluster_run::RunResult;
 use super::command::User;
 use super::environment::NAMESPACE;
 
@@ -28,7 +28,7 @@ const SETTLED: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A user with bootstrap clusters and a simulated site.
-pub struct Bootstrap {
+pub struct BootstrapTestbed {
     folder: TempDir,
     user: User,
     control: ControlApi,
@@ -36,12 +36,12 @@ pub struct Bootstrap {
     vms: BTreeMap<String, String>,
 }
 
-impl Bootstrap {
+impl BootstrapTestbed {
     /// Starts the site and the bootstrap cluster [`KEPT`], and creates a cluster with two VMs.
     pub async fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let user = User::new(folder.path())?;
-        let site = user.run(Step::Start, &["site", "simulate", "--namespace", NAMESPACE], None).await?;
+        let site = user.run(RunStep::Start, &["site", "simulate", "--namespace", NAMESPACE], None).await?;
         ensure!(site.ok, "cannot simulate a site: {}", site.errors);
         fs::write(user.path("site.yaml"), &site.output)?;
         let record = fs::read(user.path(".local/state/layercake/site/process.json"))?;
@@ -61,13 +61,13 @@ impl Bootstrap {
     }
 
     /// Starts a bootstrap cluster while a process is killed at the case's write, then runs the same command again.
-    pub async fn run_start(&self, step: Step, number: usize, case: Option<&Case>) -> Result<Outcome> {
-        let mut outcome = Outcome::default();
-        let name = if step == Step::Restart { KEPT.to_owned() } else { format!("b{number}") };
-        if step == Step::Restart {
+    pub async fn run_start(&self, step: RunStep, number: usize, case: Option<&Case>) -> Result<RunResult> {
+        let mut outcome = RunResult::default();
+        let name = if step == RunStep::Restart { KEPT.to_owned() } else { format!("b{number}") };
+        if step == RunStep::Restart {
             self.must(&["bootstrap", "stop", &name].map(str::to_owned)).await?;
         }
-        let command = if step == Step::Restart {
+        let command = if step == RunStep::Restart {
             ["bootstrap", "start", &name].map(str::to_owned).to_vec()
         } else {
             self.start_command(&name)
@@ -90,7 +90,7 @@ impl Bootstrap {
         Ok(outcome)
     }
 
-    async fn check(&self, step: Step, name: &str, outcome: &mut Outcome) -> Result<()> {
+    async fn check(&self, step: RunStep, name: &str, outcome: &mut RunResult) -> Result<()> {
         let listed = self.must(&["bootstrap", "list", "-o", "json"].map(str::to_owned)).await?;
         let listed: Value = serde_json::from_str(&listed)?;
         let all = listed["bootstrapClusters"].as_array().cloned().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Bootstrap {
                 outcome.wrong.push(format!("{}: {count} processes {program}", step.name()));
             }
         }
-        if step == Step::Restart {
+        if step == RunStep::Restart {
             let vms = self.vms().await?;
             if vms != self.vms {
                 outcome.findings.lost += self.vms.keys().filter(|name| !vms.contains_key(*name)).count();
@@ -171,7 +171,7 @@ impl Bootstrap {
 
     async fn run(
         &self,
-        step: Step,
+        step: RunStep,
         args: &[String],
         case: Option<&Case>,
     ) -> Result<super::command::Finished> {
@@ -181,7 +181,7 @@ impl Bootstrap {
 
     /// Runs a command that must succeed, and returns its output.
     async fn must(&self, args: &[String]) -> Result<String> {
-        let finished = self.run(Step::Start, args, None).await?;
+        let finished = self.run(RunStep::Start, args, None).await?;
         ensure!(finished.ok, "{}: {}", args.join(" "), finished.errors);
         Ok(finished.output)
     }
@@ -194,7 +194,7 @@ impl Bootstrap {
 }
 
 /// Kills the background processes that an interrupted run leaves. Their guards stop the processes that they started.
-impl Drop for Bootstrap {
+impl Drop for BootstrapTestbed {
     fn drop(&mut self) {
         let state = self.folder.path().join(".local/state/layercake");
         let folders = fs::read_dir(state.join("bootstrap")).into_iter().flatten().flatten();

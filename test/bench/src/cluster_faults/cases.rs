@@ -9,7 +9,7 @@ use crate::proxy::injections::{ParkPoint, Side};
 
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
-pub enum Step {
+pub enum RunStep {
     /// A cluster is created, with one control plane node and one worker.
     Apply,
     /// It gets a second worker.
@@ -22,7 +22,7 @@ pub enum Step {
     Restart,
 }
 
-impl Step {
+impl RunStep {
     /// The steps that a cluster run goes through, in order.
     pub const OF_CLUSTER: [Self; 3] = [Self::Apply, Self::Scale, Self::Delete];
     /// The steps that start a bootstrap cluster. Each is a separate run.
@@ -44,7 +44,7 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Write {
     pub program: &'static str,
-    pub step: Step,
+    pub step: RunStep,
     /// The receiver: the API server or vCenter.
     pub side: Side,
     /// Verb and resource for the API server, or the vCenter method.
@@ -78,7 +78,7 @@ pub fn of(writes: &BTreeSet<Write>) -> Vec<Case> {
 
 /// Distributes the cases over runs with at most one case per step.
 pub fn runs(cases: Vec<Case>) -> Vec<Vec<Case>> {
-    let mut by_step: BTreeMap<Step, Vec<Case>> = BTreeMap::new();
+    let mut by_step: BTreeMap<RunStep, Vec<Case>> = BTreeMap::new();
     for case in cases {
         by_step.entry(case.write.step).or_default().push(case);
     }
@@ -90,13 +90,14 @@ pub fn runs(cases: Vec<Case>) -> Vec<Vec<Case>> {
 mod tests {
     use super::*;
 
-    fn write(program: &'static str, step: Step) -> Write {
+    fn write(program: &'static str, step: RunStep) -> Write {
         Write { program, step, side: Side::Api, what: "PATCH virtualmachines".to_owned() }
     }
 
     #[test]
     fn runs_have_each_case_once_and_one_of_each_step() {
-        let writes = [write("capw", Step::Apply), write("vmop", Step::Apply), write("vmop", Step::Delete)];
+        let writes =
+            [write("capw", RunStep::Apply), write("vmop", RunStep::Apply), write("vmop", RunStep::Delete)];
         let all = of(&writes.into());
         assert_eq!(all.len(), 6);
         let runs = runs(all.clone());

@@ -8,10 +8,10 @@ use api::gcm::TanzuKubernetesCluster;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use sim::control::{Fault, FaultKind, InventoryVm};
+use sim::control::{FaultKind, FaultRule, InventoryVm};
 
-use super::cases::{Case, Step, Write};
-use super::environment::{CLASS, Environment, NAMESPACE, STORAGE, Watched};
+use super::cases::{Case, RunStep, Write};
+use super::environment::{CLASS, ManagementCluster, NAMESPACE, STORAGE, Watched};
 use super::killer::COMMAND;
 use crate::proxy::injections::{ParkPoint, Side};
 
@@ -35,19 +35,19 @@ const KINDS: [(&str, &str, &str); 9] = [
 
 /// The result of one run.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct RunResult {
     /// The writes that our programs made.
     pub writes: BTreeSet<Write>,
     /// The cases whose fault was injected.
     pub injected: Vec<Case>,
     /// Descriptions for the findings.
     pub wrong: Vec<String>,
-    pub findings: Findings,
+    pub findings: ViolationCounts,
 }
 
 /// Counts by kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Findings {
+pub struct ViolationCounts {
     pub lost: usize,
     pub duplicated: usize,
     pub orphaned: usize,
@@ -56,14 +56,14 @@ pub struct Findings {
 
 /// Creates, scales and deletes a cluster. Stops after the step `last`.
 pub async fn run_cluster(
-    environment: &Environment,
+    environment: &ManagementCluster,
     name: &str,
     cases: &[Case],
-    last: Step,
-) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
+    last: RunStep,
+) -> Result<RunResult> {
+    let mut outcome = RunResult::default();
     let clusters = Api::<TanzuKubernetesCluster>::namespaced(environment.client(), NAMESPACE);
-    for step in Step::OF_CLUSTER {
+    for step in RunStep::OF_CLUSTER {
         let case = cases.iter().find(|case| case.write.step == step);
         let (own, others) = match case {
             Some(case) if case.write.program == COMMAND => (Some(case), None),
@@ -126,21 +126,21 @@ struct Begun {
 /// releases may not exist yet. If the case is about the command itself, the first attempt is killed at the case's
 /// write.
 async fn begin(
-    environment: &Environment,
+    environment: &ManagementCluster,
     clusters: &Api<TanzuKubernetesCluster>,
     name: &str,
-    step: Step,
+    step: RunStep,
     mut case: Option<&Case>,
 ) -> Result<Begun> {
     let user = &environment.user;
     let kubeconfig = environment.kubeconfig();
     let manifest = user.path(&format!("{name}.json"));
     let mut args = match step {
-        Step::Apply => {
+        RunStep::Apply => {
             std::fs::write(&manifest, cluster(name).to_string())?;
             vec!["apply", "-f", &manifest]
         }
-        Step::Scale => vec!["scale", name, "--replicas", "2"],
+        RunStep::Scale => vec!["scale", name, "--replicas", "2"],
         _ => vec!["delete", name],
     };
     args.extend(["--wait=false", "-n", NAMESPACE, "--kubeconfig", &kubeconfig]);
@@ -156,7 +156,7 @@ async fn begin(
             return Ok(None);
         }
         // The killed command may already have deleted the cluster.
-        let is_deleted = step == Step::Delete && clusters.get_opt(name).await?.is_none();
+        let is_deleted = step == RunStep::Delete && clusters.get_opt(name).await?.is_none();
         anyhow::Ok((finished.ok || is_deleted).then_some(()))
     });
     let done = done.await?;
@@ -181,18 +181,20 @@ fn cluster(name: &str) -> Value {
 async fn wait_until_done(
     clusters: &Api<TanzuKubernetesCluster>,
     name: &str,
-    step: Step,
+    step: RunStep,
 ) -> Result<Option<String>> {
     let mut state = String::new();
     let done = plane::wait::poll(TIMEOUT, POLL_INTERVAL, async || {
         let mut is_done = false;
         match clusters.get_opt(name).await {
-            Ok(None) if step == Step::Delete => is_done = true,
+            Ok(None) if step == RunStep::Delete => is_done = true,
             Ok(Some(cluster)) => {
                 let status = serde_json::to_value(&cluster.status)?;
                 let is_current = status["observedGeneration"].as_i64() == cluster.metadata.generation;
-                is_done =
-                    step != Step::Delete && is_current && status["phase"] == "running" && is_ready(&status);
+                is_done = step != RunStep::Delete
+                    && is_current
+                    && status["phase"] == "running"
+                    && is_ready(&status);
                 state = status["conditions"].to_string();
             }
             Ok(None) => "it does not exist".clone_into(&mut state),
@@ -209,7 +211,7 @@ fn is_ready(status: &Value) -> bool {
 }
 
 /// Waits until the program is parked at its write, then kills and restarts it.
-async fn inject(environment: &Environment, case: &Case) -> Result<()> {
+async fn inject(environment: &ManagementCluster, case: &Case) -> Result<()> {
     let Write { program, side, what, .. } = &case.write;
     let watched = environment.programs.iter().find(|watched| watched.name == *program);
     let Watched { program, proxy, .. } = watched.context("no such program")?;
@@ -219,7 +221,7 @@ async fn inject(environment: &Environment, case: &Case) -> Result<()> {
                 ParkPoint::Before => FaultKind::ParkCall,
                 ParkPoint::After => FaultKind::ParkAnswer,
             };
-            environment.control.plant(&Fault::once(what, kind)).await?;
+            environment.control.plant(&FaultRule::once(what, kind)).await?;
             // If the call isn't made, the step ends first and drops this future.
             let held = plane::wait::poll(2 * TIMEOUT, POLL_INTERVAL / 4, async || {
                 let faults = environment.control.faults().await?;
@@ -240,7 +242,7 @@ async fn inject(environment: &Environment, case: &Case) -> Result<()> {
     Ok(())
 }
 
-async fn note_writes(environment: &Environment, step: Step, outcome: &mut Outcome) -> Result<()> {
+async fn note_writes(environment: &ManagementCluster, step: RunStep, outcome: &mut RunResult) -> Result<()> {
     for Watched { name, proxy, .. } in &environment.programs {
         let writes = proxy.with_injections(|injections| injections.writes.all());
         let writes =
@@ -254,10 +256,15 @@ async fn note_writes(environment: &Environment, step: Step, outcome: &mut Outcom
 }
 
 /// Checks the cluster's VMs and objects after a step. Controllers have [`SETTLED`] to finish.
-async fn check(environment: &Environment, name: &str, step: Step, outcome: &mut Outcome) -> Result<()> {
+async fn check(
+    environment: &ManagementCluster,
+    name: &str,
+    step: RunStep,
+    outcome: &mut RunResult,
+) -> Result<()> {
     let wanted = match step {
-        Step::Apply => 2,
-        Step::Scale => 3,
+        RunStep::Apply => 2,
+        RunStep::Scale => 3,
         _ => 0,
     };
     let mut found = Vec::new();
@@ -284,7 +291,11 @@ enum Count {
     Orphaned,
 }
 
-async fn find_faults(environment: &Environment, name: &str, wanted: usize) -> Result<Vec<(Count, String)>> {
+async fn find_faults(
+    environment: &ManagementCluster,
+    name: &str,
+    wanted: usize,
+) -> Result<Vec<(Count, String)>> {
     let is_of = |object: &str| object.starts_with(&format!("{name}-"));
     let mut vms = environment.control.inventory().await?.vms;
     vms.retain(|vm| is_of(&vm.name));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::process::Command;
 
-use super::cases::{Case, Step, Write};
+use super::cases::{Case, RunStep, Write};
 use super::killer::{self, COMMAND, FAULT, KILLED, NOTES, PROGRAMS};
 use crate::proxy::injections::Side;
 
@@ -55,7 +55,7 @@ impl User {
     }
 
     /// Runs a command while a process is killed at the case's write.
-    pub async fn run(&self, step: Step, args: &[&str], fault: Option<&Case>) -> Result<Finished> {
+    pub async fn run(&self, step: RunStep, args: &[&str], fault: Option<&Case>) -> Result<Finished> {
         // Background processes keep writing to the notes file that their command got.
         let number = self.commands.fetch_add(1, Ordering::Relaxed);
         let notes = self.home.join(format!("notes-{number}"));

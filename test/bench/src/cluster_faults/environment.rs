@@ -8,11 +8,11 @@ use api::vmop::ProviderConfiguration;
 use kit::objects::Objects;
 use kube::Client;
 use layercake::site::manifests::class_binding;
-use plane::{Guard, Options, Plane, Program, Running, Stack};
+use plane::{Guard, Options, Plane, Program, Running, StackIdentity};
 use serde_json::{Value, json};
 use sim::control::ControlApi;
 use sim::guest::Registry;
-use sim::{Nodes, Site, SiteNetworks};
+use sim::{NodeRuntime, SiteNetworks, SiteSimulation};
 
 use super::command::User;
 use crate::proxy::ApiProxy;
@@ -34,10 +34,10 @@ pub struct Watched {
 }
 
 /// A running management cluster.
-pub struct Environment {
+pub struct ManagementCluster {
     guard: Guard,
     plane: Plane,
-    site: Site,
+    site: SiteSimulation,
     /// Our programs.
     pub programs: Vec<Watched>,
     /// The control API of the simulated vCenter.
@@ -46,12 +46,12 @@ pub struct Environment {
     pub user: User,
 }
 
-impl Environment {
+impl ManagementCluster {
     /// Starts the control plane, the site and our programs.
     pub async fn start() -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find the path of this program")?;
         let tools = find_tools().await?;
-        let stack = Arc::new(Stack::ephemeral()?);
+        let stack = Arc::new(StackIdentity::ephemeral()?);
         let guard = Guard::start(&exe, &stack)?;
         let options = Options {
             stack: stack.clone(),
@@ -62,7 +62,8 @@ impl Environment {
         let registry = Registry::new(true);
         let (plane, site) =
             tokio::try_join!(async { Plane::start(options).await.map_err(anyhow::Error::from) }, async {
-                let site = Site::start(&stack, &tools, Nodes::default(), registry, Vec::new()).await;
+                let site =
+                    SiteSimulation::start(&stack, &tools, NodeRuntime::default(), registry, Vec::new()).await;
                 site.map_err(anyhow::Error::from)
             },)?;
         site.serve(&plane.client(), SiteNetworks::PortGroups);
@@ -125,7 +126,7 @@ async fn start_program(plane: &Plane, name: &'static str, exe: &std::path::Path)
     Ok(Watched { name, program, proxy })
 }
 
-fn objects(site: &Site) -> Result<Vec<Value>> {
+fn objects(site: &SiteSimulation) -> Result<Vec<Value>> {
     let vcenter = site.vcenter();
     let place = json!({
         "vmware-system-resource-pool": vcenter.resource_pool, "vmware-system-vm-folder": vcenter.folder,

@@ -23,10 +23,10 @@ use clap::Parser;
 use serde::Serialize;
 
 use crate::faults::CasePart;
-use bootstrap::Bootstrap;
-use cases::{Case, Step, runs};
-use cluster_run::{Outcome, run_cluster};
-use environment::Environment;
+use bootstrap::BootstrapTestbed;
+use cases::{Case, RunStep, runs};
+use cluster_run::{RunResult, run_cluster};
+use environment::ManagementCluster;
 
 /// Kills each of our programs at each of its writes while clusters are created and deleted, and reports lost and duplicated VMs.
 #[derive(Clone, Debug, Parser)]
@@ -40,7 +40,7 @@ pub struct Flags {
     pub part: Option<CasePart>,
     /// Only the cases of these steps.
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
-    pub steps: Vec<Step>,
+    pub steps: Vec<RunStep>,
     /// Only list the cases.
     #[arg(long)]
     pub list: bool,
@@ -107,16 +107,16 @@ pub async fn run(flags: Flags) -> Result<ClusterFaultReport> {
         None => None,
     };
     let has_any =
-        |steps: &[Step]| flags.steps.is_empty() || flags.steps.iter().any(|step| steps.contains(step));
+        |steps: &[RunStep]| flags.steps.is_empty() || flags.steps.iter().any(|step| steps.contains(step));
     let mut sum = Sum { flags: &flags, results, report: ClusterFaultReport::default() };
-    if has_any(&Step::OF_CLUSTER) {
-        let environment = Environment::start().await?;
+    if has_any(&RunStep::OF_CLUSTER) {
+        let environment = ManagementCluster::start().await?;
         let once = run_clusters(&environment, &mut sum).await;
         environment.stop().await?;
         run_once(&once?, &mut sum).await?;
     }
-    if has_any(&Step::OF_BOOTSTRAP) {
-        let bootstrap = Bootstrap::start().await?;
+    if has_any(&RunStep::OF_BOOTSTRAP) {
+        let bootstrap = BootstrapTestbed::start().await?;
         run_starts(&bootstrap, &mut sum).await?;
         sum.report.failures.extend(bootstrap.stop().await?);
     }
@@ -154,8 +154,8 @@ impl Sum<'_> {
     }
 
     /// Adds one run's outcome, and appends it to the results file.
-    fn add(&mut self, cases: &[Case], outcome: &Outcome, seconds: f64) -> Result<()> {
-        let Outcome { wrong, injected, findings, .. } = outcome;
+    fn add(&mut self, cases: &[Case], outcome: &RunResult, seconds: f64) -> Result<()> {
+        let RunResult { wrong, injected, findings, .. } = outcome;
         let report = &mut self.report;
         report.lost += findings.lost;
         report.duplicated += findings.duplicated;
@@ -179,14 +179,14 @@ impl Sum<'_> {
 
 /// Runs all cluster cases on one site. Returns the cases whose write didn't happen: a site makes releases and
 /// templates from its images only for its first cluster.
-async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<Vec<Case>> {
-    let clean = run_cluster(environment, "clean", &[], Step::Delete).await?;
+async fn run_clusters(environment: &ManagementCluster, sum: &mut Sum<'_>) -> Result<Vec<Case>> {
+    let clean = run_cluster(environment, "clean", &[], RunStep::Delete).await?;
     anyhow::ensure!(clean.wrong.is_empty(), "a run without faults: {}", clean.wrong.join("; "));
     let runs = runs(sum.choose(cases::of(&clean.writes)));
     let mut once = Vec::new();
     for (number, cases) in runs.iter().enumerate() {
         let began = Instant::now();
-        let outcome = run_cluster(environment, &format!("c{number}"), cases, Step::Delete).await?;
+        let outcome = run_cluster(environment, &format!("c{number}"), cases, RunStep::Delete).await?;
         let seconds = began.elapsed().as_secs_f64();
         let (came, missed): (Vec<_>, Vec<_>) =
             cases.iter().cloned().partition(|case| outcome.injected.contains(case));
@@ -201,7 +201,7 @@ async fn run_clusters(environment: &Environment, sum: &mut Sum<'_>) -> Result<Ve
 async fn run_once(cases: &[Case], sum: &mut Sum<'_>) -> Result<()> {
     for (number, case) in cases.iter().enumerate() {
         let began = Instant::now();
-        let environment = Environment::start().await?;
+        let environment = ManagementCluster::start().await?;
         let outcome = run_cluster(&environment, "c", std::slice::from_ref(case), case.write.step).await;
         environment.stop().await?;
         let (outcome, seconds) = (outcome?, began.elapsed().as_secs_f64());
@@ -211,9 +211,9 @@ async fn run_once(cases: &[Case], sum: &mut Sum<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn run_starts(bootstrap: &Bootstrap, sum: &mut Sum<'_>) -> Result<()> {
+async fn run_starts(bootstrap: &BootstrapTestbed, sum: &mut Sum<'_>) -> Result<()> {
     let mut writes = BTreeSet::new();
-    for (number, step) in Step::OF_BOOTSTRAP.into_iter().enumerate() {
+    for (number, step) in RunStep::OF_BOOTSTRAP.into_iter().enumerate() {
         let clean = bootstrap.run_start(step, number, None).await?;
         anyhow::ensure!(clean.wrong.is_empty(), "a start without faults: {}", clean.wrong.join("; "));
         writes.extend(clean.writes);
@@ -222,7 +222,7 @@ async fn run_starts(bootstrap: &Bootstrap, sum: &mut Sum<'_>) -> Result<()> {
     for (number, case) in chosen.iter().enumerate() {
         let began = Instant::now();
         let outcome =
-            bootstrap.run_start(case.write.step, number + Step::OF_BOOTSTRAP.len(), Some(case)).await?;
+            bootstrap.run_start(case.write.step, number + RunStep::OF_BOOTSTRAP.len(), Some(case)).await?;
         let seconds = began.elapsed().as_secs_f64();
         sum.add(std::slice::from_ref(case), &outcome, seconds)?;
         tracing::info!(start = number, of = chosen.len(), seconds, ok = outcome.wrong.is_empty(), %case, "done");

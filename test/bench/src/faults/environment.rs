@@ -17,7 +17,7 @@ use plane::Running;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sim::control::{ControlApi, GuestReport};
-use sim::storage::Storage;
+use sim::storage::RunningStorageProvider;
 use tokio::task::JoinHandle;
 
 use super::foreign_disks::ForeignDisks;
@@ -38,7 +38,7 @@ const DISCOVERED: &str = "Discovered virtual machine";
 pub const MARKER: &str = "LAYERCAKE-SECRET-MARKER-6f1d";
 
 /// A running testbed for faults.
-pub struct Environment {
+pub struct FaultTestbed {
     pub testbed: Testbed,
     /// The proxy between the VM operator and the API server.
     pub proxy: ApiProxy,
@@ -53,7 +53,7 @@ pub struct Environment {
     template: RefCell<Option<String>>,
     guests: Guests,
     /// The simulated storage provider that attaches volumes.
-    storage: Storage,
+    storage: RunningStorageProvider,
 }
 
 struct Guests(JoinHandle<()>);
@@ -72,7 +72,7 @@ pub struct Namespace {
     pub folder: String,
 }
 
-impl Environment {
+impl FaultTestbed {
     /// Starts everything. Both VM operators are stopped at first.
     pub async fn start(wire: WireFlag, level: &str) -> Result<Self> {
         let testbed = Testbed::start(&[]).await?;
@@ -90,7 +90,7 @@ impl Environment {
         second_vmop.kill().await;
         let disks = ForeignDisks::new(testbed.control().clone(), &testbed.vcenter().datastore);
         let guests = Guests(tokio::spawn(report_addresses(testbed.control().clone())));
-        let storage = Storage::serving(testbed.client(), testbed.control().clone());
+        let storage = RunningStorageProvider::serving(testbed.client(), testbed.control().clone());
         Ok(Self {
             testbed,
             proxy,

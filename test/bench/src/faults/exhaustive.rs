@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use super::environment::Environment;
+use super::environment::FaultTestbed;
 use super::report::{FailedRun, FaultReport, keep_log};
 use super::run::{CaseKind, FaultCase, RunOutcome, run_workload};
 use super::state::CanonicalState;
@@ -82,7 +82,7 @@ struct CleanRuns {
 
 /// Runs all selected cases, distributed over the environments.
 pub async fn run_exhaustive(
-    environments: &[Environment],
+    environments: &[FaultTestbed],
     selection: &CaseSelection,
     report: &RefCell<FaultReport>,
 ) -> Result<()> {
@@ -105,7 +105,7 @@ pub async fn run_exhaustive(
 }
 
 /// Runs the workload without faults, [`CLEAN`] times, and checks that all runs reach the same end state.
-async fn run_clean(environment: &Environment) -> Result<CleanRuns> {
+async fn run_clean(environment: &FaultTestbed) -> Result<CleanRuns> {
     let mut wanted: Option<Vec<CanonicalState>> = None;
     let mut times = BTreeMap::new();
     for name in CLEAN {
@@ -175,7 +175,7 @@ fn select_cases(all: &mut Vec<FaultCase>, selection: &CaseSelection) -> Result<V
 }
 
 async fn run_case(
-    environment: &Environment,
+    environment: &FaultTestbed,
     number: usize,
     known: &KnownCases,
     wanted: &[CanonicalState],

@@ -7,7 +7,7 @@ use sim::control::{InventoryModule, InventoryVm};
 
 /// The violations, one description each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
+pub struct Violations {
     /// Objects whose VM is gone, VMs whose disk is gone, and foreign disks that are gone.
     pub lost: Vec<String>,
     /// VMs that share a BIOS UUID.
@@ -16,7 +16,7 @@ pub struct Findings {
     pub orphaned: Vec<String>,
 }
 
-impl Findings {
+impl Violations {
     pub fn is_empty(&self) -> bool {
         self.lost.is_empty() && self.duplicated.is_empty() && self.orphaned.is_empty()
     }

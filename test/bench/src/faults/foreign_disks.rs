@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
-use sim::control::{ControlApi, FirstClassDisk, Inventory, OrphanedFiles};
+use sim::control::{ControlApi, FirstClassDisk, InventorySnapshot, OrphanedFiles};
 
 /// The disk size in MiB.
 const SIZE: u32 = 64;
@@ -79,7 +79,7 @@ impl ForeignDisks {
     /// Returns the foreign disks that no longer exist.
     pub fn find_destroyed(
         &self,
-        inventory: &Inventory,
+        inventory: &InventorySnapshot,
         orphans: &OrphanedFiles,
         claims: &[FirstClassDisk],
     ) -> Vec<String> {
@@ -133,12 +133,13 @@ mod tests {
             disks: vec![InventoryDisk { file: file.to_owned(), capacity_mib: 64 }],
             ..InventoryVm::default()
         };
-        let inventory = Inventory { vms: vec![vm("[ds] theirs-n-a/disk.vmdk")], ..Inventory::default() };
+        let inventory =
+            InventorySnapshot { vms: vec![vm("[ds] theirs-n-a/disk.vmdk")], ..InventorySnapshot::default() };
         let orphans = OrphanedFiles { files: vec!["ds/theirs-n-b".to_owned()], tasks: Vec::new() };
         let claim = |exists| FirstClassDisk { name: "n-c".to_owned(), exists, ..FirstClassDisk::default() };
         assert!(disks.find_destroyed(&inventory, &orphans, &[claim(true)]).is_empty());
         assert_eq!(
-            disks.find_destroyed(&Inventory::default(), &orphans, &[claim(false)]),
+            disks.find_destroyed(&InventorySnapshot::default(), &orphans, &[claim(false)]),
             ["ds/theirs-n-a", "n-c"]
         );
         assert!(is_foreign_folder("ds/theirs-n-a") && !is_foreign_folder("ds/m-01"));

@@ -22,7 +22,7 @@ use anyhow::Result;
 use clap::Parser;
 
 use crate::testbed::WireFlag;
-use environment::Environment;
+use environment::FaultTestbed;
 pub use exhaustive::CasePart;
 use exhaustive::{CaseSelection, run_exhaustive};
 pub use report::FaultReport;
@@ -79,7 +79,7 @@ pub fn failed() -> bool {
 /// Starts the environments and runs the mode that the flags select.
 pub async fn run(flags: Flags) -> Result<FaultReport> {
     let began = Instant::now();
-    let starts = (0..flags.environments.max(1)).map(|_| Environment::start(flags.wire, &flags.log_level));
+    let starts = (0..flags.environments.max(1)).map(|_| FaultTestbed::start(flags.wire, &flags.log_level));
     let environments = futures::future::try_join_all(starts).await?;
     let mode = if flags.exhaustive { "exhaustive" } else { "seeded" };
     let report = RefCell::new(FaultReport { mode, wire: flags.wire.name(), ..FaultReport::default() });

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::findings::Findings;
+use super::findings::Violations;
 
 /// The report, with counts. If all runs succeed, `lost`, `duplicated`, `orphaned`, `stuck` and `leaks` are zero.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -56,7 +56,7 @@ impl FaultReport {
     }
 
     /// Counts a failed run.
-    pub fn count_failure(&mut self, findings: &Findings, failure: FailedRun) {
+    pub fn count_failure(&mut self, findings: &Violations, failure: FailedRun) {
         let count = |list: &[String]| u64::try_from(list.len()).unwrap_or(u64::MAX);
         self.lost += count(&findings.lost);
         self.duplicated += count(&findings.duplicated);

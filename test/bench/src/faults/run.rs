@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use sim::control::{Fault, FaultKind};
+use sim::control::{FaultKind, FaultRule};
 use tokio::time::Instant;
 
-use super::environment::{Environment, Namespace};
+use super::environment::{FaultTestbed, Namespace};
 use super::state::CanonicalState;
 use super::workload::{ObjectView, Stage, send_request, stages};
 use crate::proxy::injections::{CaseKey, KeyCounter, ParkPoint, Side};
@@ -64,7 +64,7 @@ pub struct RunOutcome {
 }
 
 struct Run<'a> {
-    environment: &'a Environment,
+    environment: &'a FaultTestbed,
     namespace: Namespace,
     versions: RefCell<Vec<String>>,
     injected: Cell<bool>,
@@ -72,7 +72,7 @@ struct Run<'a> {
 
 /// Runs the workload in a new namespace and clears it. `wanted` contains a clean run's states.
 pub async fn run_workload(
-    environment: &Environment,
+    environment: &FaultTestbed,
     name: &str,
     case: Option<&FaultCase>,
     wanted: Option<&[CanonicalState]>,
@@ -251,7 +251,7 @@ impl Run<'_> {
             ParkPoint::Before => FaultKind::ParkCall,
             ParkPoint::After => FaultKind::ParkAnswer,
         };
-        let fault = Fault::once(&key.what, kind).after(key.nth - 1);
+        let fault = FaultRule::once(&key.what, kind).after(key.nth - 1);
         let fault = match self.environment.local_name(&key.object) {
             Some(object) => fault.on(&object),
             None => fault,

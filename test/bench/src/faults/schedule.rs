@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng};
-use sim::control::{Fault, FaultKind};
+use sim::control::{FaultKind, FaultRule};
 
 /// The duration of the first storm, in which VMs are created.
 pub const STORM: Duration = Duration::from_millis(3200);
@@ -27,7 +27,7 @@ pub enum FaultEvent {
         /// True if vCenter also forgets its sessions, as after a restart.
         restart: bool,
     },
-    InjectFault(Fault),
+    InjectFault(FaultRule),
     /// A user powers the VM on (true) or off.
     Power(usize, bool),
     /// A user suspends the VM.
@@ -98,7 +98,7 @@ impl FaultEvent {
     }
 }
 
-fn fault_name(fault: &Fault) -> &'static str {
+fn fault_name(fault: &FaultRule) -> &'static str {
     match (fault.kind, fault.method.as_str()) {
         (FaultKind::Abort, "WaitForUpdatesEx") => "longPollDropped",
         (FaultKind::LostAnswer, "CloneVM_Task") => "cloneAnswerLost",
@@ -236,20 +236,20 @@ fn draw_outages(dice: &mut StdRng, vms: usize, storm: u64, all: &mut Schedule) {
     all.push((Duration::from_millis(dice.random_range(began..storm)), FaultEvent::OutagesOver));
 }
 
-fn draw_fault(dice: &mut StdRng) -> Fault {
+fn draw_fault(dice: &mut StdRng) -> FaultRule {
     let task = TASKS.choose(dice).copied().unwrap_or("CloneVM_Task");
     let times = dice.random_range(1..4);
     let fault = match dice.random_range(0..10) {
-        0 => Fault::once("CloneVM_Task", FaultKind::LostAnswer),
-        1 => Fault::once("CloneVM_Task", FaultKind::HalfClone).with("TaskInProgress", "by order"),
-        2 => Fault::once(task, FaultKind::LostAnswer),
-        3 => Fault::once(task, FaultKind::TaskFault).with("InsufficientResourcesFault", "by order"),
-        4 => Fault::once(task, FaultKind::Delay).lasting(dice.random_range(100..1200)),
-        5 => Fault::once("*", FaultKind::Http503),
-        6 => Fault::once("*", FaultKind::Html),
-        7 => Fault::once("WaitForUpdatesEx", FaultKind::Abort),
-        8 => Fault::once(task, FaultKind::Abort),
-        _ => Fault::once("CloneVM_Task", FaultKind::Delay).lasting(dice.random_range(300..1500)),
+        0 => FaultRule::once("CloneVM_Task", FaultKind::LostAnswer),
+        1 => FaultRule::once("CloneVM_Task", FaultKind::HalfClone).with("TaskInProgress", "by order"),
+        2 => FaultRule::once(task, FaultKind::LostAnswer),
+        3 => FaultRule::once(task, FaultKind::TaskFault).with("InsufficientResourcesFault", "by order"),
+        4 => FaultRule::once(task, FaultKind::Delay).lasting(dice.random_range(100..1200)),
+        5 => FaultRule::once("*", FaultKind::Http503),
+        6 => FaultRule::once("*", FaultKind::Html),
+        7 => FaultRule::once("WaitForUpdatesEx", FaultKind::Abort),
+        8 => FaultRule::once(task, FaultKind::Abort),
+        _ => FaultRule::once("CloneVM_Task", FaultKind::Delay).lasting(dice.random_range(300..1500)),
     };
     fault.times(times).after(dice.random_range(0..6))
 }

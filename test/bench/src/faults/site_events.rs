@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value;
-use sim::control::{Fault, FaultKind, Inventory, PowerAction};
+use sim::control::{FaultKind, FaultRule, InventorySnapshot, PowerAction};
 use tokio::time::Instant;
 
 use super::environment::list_objects;
@@ -125,7 +125,8 @@ impl Trial<'_> {
             return Ok(Some(false));
         }
         let control = self.environment.testbed.control();
-        let parked = control.plant(&Fault::once("CloneVM_Task", FaultKind::ParkCall).times(10_000)).await?;
+        let parked =
+            control.plant(&FaultRule::once("CloneVM_Task", FaultKind::ParkCall).times(10_000)).await?;
         let deadline = Instant::now() + KNOWN;
         let mut known = self.knows_all_vms().await?;
         while !known && Instant::now() < deadline {
@@ -217,7 +218,7 @@ impl Trial<'_> {
 
     /// Removes from the findings VMs that were discovered on hosts after their objects were deleted: the VM operator
     /// reports them as orphans, and an administrator removes them. Ignores a discovered template too.
-    pub(super) fn forgive_discovered(&self, state: &mut CanonicalState, inventory: &Inventory) {
+    pub(super) fn forgive_discovered(&self, state: &mut CanonicalState, inventory: &InventorySnapshot) {
         let undone = self.undone.borrow();
         let found: Vec<_> =
             inventory.vms.iter().filter(|vm| undone.discovered.contains(&vm.instance_uuid)).collect();
@@ -234,6 +235,6 @@ impl Trial<'_> {
     }
 }
 
-fn uuids(inventory: &Inventory) -> BTreeSet<String> {
+fn uuids(inventory: &InventorySnapshot) -> BTreeSet<String> {
     inventory.vms.iter().map(|vm| vm.instance_uuid.clone()).collect()
 }

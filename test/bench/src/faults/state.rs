@@ -9,10 +9,10 @@ use api::names::annotation;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
-use sim::control::{Inventory, InventoryVm};
+use sim::control::{InventorySnapshot, InventoryVm};
 
-use super::environment::{Environment, KINDS, Namespace, list_objects};
-use super::findings::Findings;
+use super::environment::{FaultTestbed, KINDS, Namespace, list_objects};
+use super::findings::Violations;
 use super::foreign_disks;
 
 /// The policy annotation that lists the cluster modules it created, by cluster and group.
@@ -32,12 +32,12 @@ pub struct CanonicalState {
     /// Files and tasks that don't belong to an object.
     pub orphans: BTreeSet<String>,
     /// Violations that don't depend on the clean run.
-    pub findings: Findings,
+    pub findings: Violations,
 }
 
 impl CanonicalState {
     /// Reads a namespace's state.
-    pub async fn read(environment: &Environment, namespace: &Namespace) -> Result<Self> {
+    pub async fn read(environment: &FaultTestbed, namespace: &Namespace) -> Result<Self> {
         let control = environment.testbed.control();
         let inventory = control.inventory().await?;
         let orphans = control.orphaned_files().await?;
@@ -133,7 +133,7 @@ fn collect_differences(all: &mut Vec<String>, path: &str, wanted: &Value, found:
 }
 
 /// Returns the namespace's folder paths by ID. The namespace folder itself is `~`.
-fn folder_paths(inventory: &Inventory, top: &str, namespace: &str) -> HashMap<String, String> {
+fn folder_paths(inventory: &InventorySnapshot, top: &str, namespace: &str) -> HashMap<String, String> {
     let of_room = inventory.folders.iter().find(|folder| folder.parent == top && folder.name == namespace);
     let mut paths: HashMap<_, _> =
         of_room.map(|folder| (folder.moid.clone(), "~".to_owned())).into_iter().collect();
@@ -148,7 +148,7 @@ fn folder_paths(inventory: &Inventory, top: &str, namespace: &str) -> HashMap<St
     paths
 }
 
-fn pool_paths(inventory: &Inventory, root: &str) -> HashMap<String, String> {
+fn pool_paths(inventory: &InventorySnapshot, root: &str) -> HashMap<String, String> {
     let mut pools = HashMap::from([(root.to_owned(), "pool".to_owned())]);
     for pool in inventory.pools.iter().filter(|pool| pool.parent == root) {
         pools.insert(pool.moid.clone(), format!("pool/{}", pool.name));
@@ -166,7 +166,7 @@ fn own_modules(object: &Value) -> Vec<String> {
 }
 
 /// Describes each cluster module by its member names.
-fn name_modules(inventory: &Inventory) -> Vec<String> {
+fn name_modules(inventory: &InventorySnapshot) -> Vec<String> {
     let name = |moid: &'_ String| -> String {
         inventory.vms.iter().find(|vm| vm.moid == *moid).map_or(moid, |vm| &vm.name).clone()
     };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sim::control::PowerAction;
 use tokio::time::Instant;
 
-use super::environment::{Environment, Namespace, list_objects};
+use super::environment::{FaultTestbed, Namespace, list_objects};
 use super::expected::{
     Expected, OFF, ON, SUSPENDED, VM, find_violation, has_claim, is_in_module, is_module_member, numbered_vm,
     renamed_vm, vm_name,
@@ -31,7 +31,7 @@ const DISK_NOTICED: Duration = Duration::from_secs(2);
 
 /// Runs all trials, distributed over the environments.
 pub async fn run_seeded(
-    environments: &[Environment],
+    environments: &[FaultTestbed],
     first: u64,
     trials: u64,
     report: &RefCell<FaultReport>,
@@ -61,7 +61,7 @@ pub(super) struct Undone {
 }
 
 pub(super) struct Trial<'a> {
-    pub(super) environment: &'a Environment,
+    pub(super) environment: &'a FaultTestbed,
     pub(super) namespace: Namespace,
     pub(super) expected: RefCell<Vec<Expected>>,
     pending: RefCell<Vec<FaultEvent>>,
@@ -69,7 +69,7 @@ pub(super) struct Trial<'a> {
     report: &'a RefCell<FaultReport>,
 }
 
-async fn run_trial(environment: &Environment, seed: u64, report: &RefCell<FaultReport>) -> Result<()> {
+async fn run_trial(environment: &FaultTestbed, seed: u64, report: &RefCell<FaultReport>) -> Result<()> {
     let from = std::fs::metadata(environment.vmop.log()).map_or(0, |found| found.len());
     let namespace = environment.create_namespace(&format!("trial-{seed}")).await?;
     let expected = (0..VMS).map(|number| Expected::new(if number % 4 == 0 { OFF } else { ON })).collect();

@@ -7,7 +7,7 @@ use api::names::annotation;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::environment::{Environment, KINDS, Namespace, list_objects};
+use super::environment::{FaultTestbed, KINDS, Namespace, list_objects};
 use super::foreign_disks::foreign_folder;
 use crate::vms::node_image;
 
@@ -44,7 +44,7 @@ pub struct ObjectView(HashMap<(&'static str, String), Value>);
 
 impl ObjectView {
     /// Reads the current objects.
-    pub async fn read(environment: &Environment, namespace: &Namespace) -> Result<Self> {
+    pub async fn read(environment: &FaultTestbed, namespace: &Namespace) -> Result<Self> {
         let mut all = HashMap::new();
         for kind in KINDS {
             let found = list_objects(&environment.testbed.client(), kind, &namespace.name).await?;
@@ -224,7 +224,7 @@ fn deleted() -> Stage {
 }
 
 pub async fn send_request(
-    environment: &Environment,
+    environment: &FaultTestbed,
     namespace: &Namespace,
     request: &UserRequest,
 ) -> Result<()> {

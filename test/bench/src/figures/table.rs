@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Figures, Run};
+use super::{Figures, MeasuredRun};
 
 const BEGIN: &str = "<!-- figures: written by hack/generate -->\n";
 const END: &str = "<!-- end of figures -->";
@@ -152,7 +152,7 @@ pub fn with_table(page: &str, figures: &Figures) -> Result<String> {
     Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", table(&figures.0)?))
 }
 
-fn table(figures: &BTreeMap<String, Run>) -> Result<String> {
+fn table(figures: &BTreeMap<String, MeasuredRun>) -> Result<String> {
     for run in figures.keys() {
         let is_shown = GROUPS.iter().any(|group| group.run == run);
         ensure!(
@@ -212,7 +212,10 @@ mod tests {
     fn figures(run: &str, values: &[(&str, f64)]) -> Figures {
         let values = values.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
         let date = Some("2026-11-24".to_owned());
-        Figures(BTreeMap::from([(run.to_owned(), Run { commit: "abcdef1".to_owned(), date, values })]))
+        Figures(BTreeMap::from([(
+            run.to_owned(),
+            MeasuredRun { commit: "abcdef1".to_owned(), date, values },
+        )]))
     }
 
     fn page(between: &str) -> String {

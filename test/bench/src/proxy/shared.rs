@@ -20,9 +20,9 @@ pub(super) struct Activity {
 }
 
 /// A guard for a call in flight.
-pub(super) struct Busy<'a>(&'a ProxyShared);
+pub(super) struct CallInFlight<'a>(&'a ProxyShared);
 
-impl Drop for Busy<'_> {
+impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         let mut activity = self.0.activity.lock();
         activity.in_flight -= 1;
@@ -31,8 +31,8 @@ impl Drop for Busy<'_> {
 }
 
 impl ProxyShared {
-    pub fn busy(&self) -> Busy<'_> {
+    pub fn busy(&self) -> CallInFlight<'_> {
         self.activity.lock().in_flight += 1;
-        Busy(self)
+        CallInFlight(self)
     }
 }

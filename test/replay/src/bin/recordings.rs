@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use replay::folder::{Folder, VARIABLE, from_environment};
+use replay::folder::{RecordingsFolder, VARIABLE, from_environment};
 use replay::page::with_table;
 
 fn main() -> ExitCode {
@@ -29,7 +29,7 @@ fn print_page(arguments: &[String]) -> Result<()> {
         print!("{page}");
         return Ok(());
     };
-    let made = with_table(&page, &Folder::read(&folder)?);
+    let made = with_table(&page, &RecordingsFolder::read(&folder)?);
     print!("{}", made.context("the page has no marks for the table of recorded vCenters")?);
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use kit::diagnosis::{Diagnosis, Outcome};
+use kit::diagnosis::{CheckOutcome, Diagnosis};
 use serde_json::{Value as Json, json};
 use support::api_server::{Request, refusal, server};
 use support::vcsim::Sim;
@@ -76,9 +76,9 @@ async fn the_doctor_finishes_on_a_live_vcenter() {
             for Diagnosis { check, outcome, found, remedy } in &found {
                 println!("{} {outcome:?}: {found}. {remedy}", check.code);
             }
-            let open: Vec<_> = found.iter().filter(|one| one.outcome == Outcome::Skipped).collect();
+            let open: Vec<_> = found.iter().filter(|one| one.outcome == CheckOutcome::Skipped).collect();
             assert!(open.is_empty(), "{}: {open:?}", saved.display());
-            let wrong: Vec<_> = found.iter().filter(|one| one.outcome == Outcome::Error).collect();
+            let wrong: Vec<_> = found.iter().filter(|one| one.outcome == CheckOutcome::Error).collect();
             assert!(wrong.is_empty(), "{}: {wrong:?}", saved.display());
         }
     }
@@ -91,14 +91,14 @@ async fn every_place_of_a_live_vcenter_has_a_path_of_its_own() {
         for wire in WIRES {
             let Some(sim) = Sim::loading(&saved, wire, TEST) else { return };
             let client = sim.client().await;
-            let datacenters = client.datacenters().await.unwrap();
+            let datacenters = client.list_datacenters().await.unwrap();
             assert_eq!(datacenters.len(), count(&saved, "Datacenter"), "{}", saved.display());
             for datacenter in &datacenters {
-                let folders = client.vm_folders(&datacenter.moref).await.unwrap();
-                let computes = client.computes(&datacenter.moref).await.unwrap();
+                let folders = client.list_vm_folders(&datacenter.moref).await.unwrap();
+                let computes = client.list_computes(&datacenter.moref).await.unwrap();
                 let mut pools = Vec::new();
                 for compute in &computes {
-                    pools.extend(client.resource_pools(compute).await.unwrap().into_iter().skip(1));
+                    pools.extend(client.list_resource_pools(compute).await.unwrap().into_iter().skip(1));
                 }
                 println!(
                     "{} {}: {} folders, {} clusters, {} pools over {wire:?}",

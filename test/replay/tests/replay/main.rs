@@ -14,17 +14,17 @@ mod wire_check;
 use std::io::Write as _;
 use std::path::Path;
 
-use replay::Folder;
+use replay::RecordingsFolder;
 use replay::folder::{VARIABLE, from_environment};
 
 /// Returns the recordings. If the variable isn't set, prints a line on stderr and returns `None`.
-fn recordings(test: &str) -> Option<Folder> {
+fn recordings(test: &str) -> Option<RecordingsFolder> {
     let Some(folder) = from_environment() else {
         // println! output isn't shown for passing tests.
         drop(writeln!(std::io::stderr(), "skipped: {test}: {VARIABLE} names no folder of recordings"));
         return None;
     };
-    Some(Folder::read(&folder).unwrap_or_else(|error| panic!("{error:#}")))
+    Some(RecordingsFolder::read(&folder).unwrap_or_else(|error| panic!("{error:#}")))
 }
 
 fn read(path: &str) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use replay::Exchange;
 use support::wait::within;
 use vsphere::untrusted::Decoded;
-use vsphere::{Client, Config, Inventory, MoRef, Trust, Value, Vm, WireChoice, inventory};
+use vsphere::{Client, Config, Inventory, MoRef, ServerTrust, Value, Vm, WireChoice, inventory};
 
 use super::recordings;
 use super::server::{Reply, Server};
@@ -112,7 +112,7 @@ async fn follow(parts: Vec<Exchange>, content: String) -> (Server, Inventory) {
     let server = Server::start(answer(parts, content)).await;
     let config = Config {
         port: server.port(),
-        trust: Trust::CaBundle(server.certificate().to_owned()),
+        trust: ServerTrust::CaBundle(server.certificate().to_owned()),
         wire: WireChoice::Soap,
         ..Config::new("127.0.0.1", "user", "password")
     };

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{USER, facts, object, reasons, vm};
 use crate::admission::fill;
-use crate::admission::known::Settings;
+use crate::admission::known::AdmissionSettings;
 
 /// Returns the object after the operations, which only set fields or append.
 fn patched(vm: &VirtualMachine, operations: &[Value]) -> VirtualMachine {
@@ -28,7 +28,8 @@ fn patched(vm: &VirtualMachine, operations: &[Value]) -> VirtualMachine {
 
 #[test]
 fn what_a_new_vm_lacks_is_filled_in_once() {
-    let settings = Settings { network: Some("VM Network".to_owned()), ..Settings::default() };
+    let settings =
+        AdmissionSettings { network: Some("VM Network".to_owned()), ..AdmissionSettings::default() };
     let drawn = Uuid::from_u128(7);
     let new = vm(json!({}));
     let filled = patched(&new, &fill::created(&new, &settings, drawn));
@@ -44,7 +45,7 @@ fn what_a_new_vm_lacks_is_filled_in_once() {
     let mut given =
         object(json!({ "finalizers": ["another"] }), json!({ "biosUUID": Uuid::from_u128(9).to_string() }));
     given.spec.power_state = Some("poweredOff".to_owned());
-    let filled = patched(&given, &fill::created(&given, &Settings::default(), drawn));
+    let filled = patched(&given, &fill::created(&given, &AdmissionSettings::default(), drawn));
     assert_eq!(filled.metadata.finalizers.unwrap(), ["another", finalizer::VIRTUAL_MACHINE]);
     assert_eq!(filled.spec.instance_uuid, filled.spec.bios_uuid);
     assert_eq!(filled.spec.power_state.as_deref(), Some("poweredOff"));
@@ -57,7 +58,7 @@ fn the_default_interface_is_the_network_providers() {
         let mut data = BTreeMap::from([("NetworkProvider".to_owned(), provider.to_owned())]);
         data.extend(network.map(|name| ("Network".to_owned(), name.to_owned())));
         let new = object(json!({ "annotations": annotations }), json!({}));
-        let filled = patched(&new, &fill::created(&new, &Settings::read(&data), Uuid::nil()));
+        let filled = patched(&new, &fill::created(&new, &AdmissionSettings::read(&data), Uuid::nil()));
         let nics = filled.spec.network_interfaces;
         nics.first().map(|nic| {
             (nic.network_type.clone().unwrap_or_default(), nic.network_name.clone().unwrap_or_default())

@@ -37,7 +37,7 @@ use crate::virtualmachine::storage::promotions::Promotions;
 use crate::virtualmachine::storage::record::DiskRecord;
 
 /// Returns the disks that don't belong to the VM, according to the inventory.
-fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::Disk> {
+fn foreign(vsphere_vm: &Vm) -> Vec<vsphere::VirtualDisk> {
     DiskRecord::default().foreign(vsphere_vm, vsphere_vm.devices.as_ref().unwrap())
 }
 
@@ -139,10 +139,10 @@ async fn a_subscribed_image_is_fetched_before_its_template_is_made() {
     };
     let vcenter = vcenter(&sim).await;
     let template_key = template_key_of(sim.library_named("subscribed"), &sim, &vcenter).await;
-    let cached = async || vcenter.client.library_item(&template_key.item).await.unwrap().cached;
+    let cached = async || vcenter.client.read_library_item(&template_key.item).await.unwrap().cached;
     assert!(!cached().await);
     // The descriptor is available whether the disks are downloaded or not.
-    let descriptor = vcenter.client.ovf_descriptor(&template_key.item).await.unwrap();
+    let descriptor = vcenter.client.download_ovf_descriptor(&template_key.item).await.unwrap();
     assert!(descriptor.contains("Envelope"));
     template(&vcenter, &template_key).await;
     assert!(cached().await);
@@ -234,19 +234,19 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
     assert_eq!((sim.calls("CloneVM_Task").await, sim.calls("ReconfigVM_Task").await), (1, 0));
     assert!(foreign(&vsphere_vm).is_empty() && !disks::lacks_volumes(&object, &vsphere_vm), "{vsphere_vm:?}");
     let devices = vcenter.devices(&vsphere_vm).await.unwrap();
-    let statuses = disks::status(&object, &vsphere_vm, &devices);
+    let statuses = disks::report_volumes(&object, &vsphere_vm, &devices);
     assert!(statuses[0].attached && !statuses[0].disk_uuid.is_empty(), "{statuses:?}");
     assert_eq!(devices.disks[0].parents.len(), 1, "a linked clone");
 
     object.spec.volumes.push(fixtures::volume("logs", "2Gi", None));
     object.spec.volumes[0] = fixtures::volume("data", "3Gi", None);
     assert!(disks::lacks_volumes(&object, &vsphere_vm));
-    let change = disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap().unwrap();
+    let change = disks::plan_disk_changes(&object, &vsphere_vm, &devices, &storage).unwrap().unwrap();
     reconfigure(&vsphere_vm.moref, change, &vcenter).await;
     let grown = |now: &Vm| now.change_version != vsphere_vm.change_version && now.disks == Some(3);
     let vsphere_vm = seen(&vsphere_vm.moref, &vcenter, grown).await;
     let devices = vcenter.devices(&vsphere_vm).await.unwrap();
-    assert_eq!(disks::changes(&object, &vsphere_vm, &devices, &storage).unwrap(), None);
+    assert_eq!(disks::plan_disk_changes(&object, &vsphere_vm, &devices, &storage).unwrap(), None);
     assert_eq!(devices.disks.iter().map(|disk| disk.capacity >> 30).skip(1).collect::<Vec<_>>(), [3, 2]);
 
     // A user attaches another disk, which outlives the VM.
@@ -256,7 +256,7 @@ async fn volumes_are_in_the_clone_and_come_later_and_only_ours_are_destroyed(sim
         controller,
         unit,
         capacity: 1 << 30,
-        provisioning: vsphere::Provisioning::Default,
+        provisioning: vsphere::DiskProvisioning::Default,
         datastore: None,
         profiles: Vec::new(),
     };

@@ -14,14 +14,20 @@ fn secret() -> BTreeMap<String, Vec<u8>> {
     [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec())).into()
 }
 
-fn settings(extra: &[(&str, &str)], secret: &BTreeMap<String, Vec<u8>>) -> Result<Settings, ConfigProblem> {
+fn settings(
+    extra: &[(&str, &str)],
+    secret: &BTreeMap<String, Vec<u8>>,
+) -> Result<ProviderSettings, ConfigProblem> {
     ConfigData::new("ns", Some(&data(extra)))?.settings(Some(secret))
 }
 
 #[test]
 fn defaults_are_vm_operators() {
     let settings = settings(&[], &secret()).unwrap();
-    assert_eq!((settings.port, settings.trust, settings.storage_class_required), (443, Trust::System, false));
+    assert_eq!(
+        (settings.port, settings.trust, settings.storage_class_required),
+        (443, CertificateTrust::System, false)
+    );
     assert_eq!((settings.library, settings.promote_disks), (None, PromoteDisks::Disabled));
 }
 
@@ -66,10 +72,13 @@ fn only_credentials_are_exchanged_without_a_new_connection() {
 fn the_strictest_way_to_verify_the_certificate_is_used() {
     let (thumbprint, ca_file) = (("Thumbprint", "aa:bb"), ("CAFilePath", "/ca"));
     let trust = |given: &[(&str, &str)]| settings(given, &secret()).map(|settings| settings.trust);
-    assert_eq!(trust(&[thumbprint, ca_file]).unwrap(), Trust::Thumbprint("aa:bb".into()));
-    assert_eq!(trust(&[ca_file, ("InsecureSkipTLSVerify", "false")]).unwrap(), Trust::CaFile("/ca".into()));
+    assert_eq!(trust(&[thumbprint, ca_file]).unwrap(), CertificateTrust::Thumbprint("aa:bb".into()));
+    assert_eq!(
+        trust(&[ca_file, ("InsecureSkipTLSVerify", "false")]).unwrap(),
+        CertificateTrust::CaFile("/ca".into())
+    );
     let insecure = ("InsecureSkipTLSVerify", "true");
-    assert_eq!(trust(&[insecure]).unwrap(), Trust::Insecure);
+    assert_eq!(trust(&[insecure]).unwrap(), CertificateTrust::Insecure);
     for verified in [thumbprint, ca_file] {
         let problem = trust(&[verified, insecure]).unwrap_err().to_string();
         assert!(

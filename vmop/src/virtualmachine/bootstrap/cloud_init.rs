@@ -2,14 +2,14 @@
 
 use api::vmop::VirtualMachine;
 use bounds::Confidential;
-use cloudinit::{Error, METADATA, Metadata, USERDATA, VALUE_LIMIT, WaitOnNetwork};
+use cloudinit::{Error, METADATA, NodeMetadata, USERDATA, VALUE_LIMIT, WaitOnNetwork};
 use kit::bounded::{Budget, Exceeded};
 use kube::ResourceExt;
 use serde_json::{Map, Value};
-use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec};
+use vsphere::{CustomizationIdentity, CustomizationSpec, OVF_TRANSPORT_GUEST_INFO, VAppChange};
 
 use super::data::{Bootstrap, BootstrapInput, VApp};
-use super::netplan::network;
+use super::netplan::build_network;
 use super::user_data::{Composed, Uncomposed, UserData, invalid};
 use crate::virtualmachine::nic::adapter::Nic;
 
@@ -17,13 +17,13 @@ use crate::virtualmachine::nic::adapter::Nic;
 const USERDATA_KEYS: [&str; 2] = ["user-data", "value"];
 
 /// Returns bootstrap data that cloud-init reads from guestinfo: six keys, with compressed values.
-pub(super) fn guestinfo(
+pub(super) fn build_guestinfo(
     vm: &VirtualMachine,
     data: &UserData,
     input: &BootstrapInput<'_>,
     budget: &Budget,
 ) -> Composed<Bootstrap> {
-    let mut metadata = metadata(vm, data, input, budget)?;
+    let mut metadata = build_metadata(vm, data, input, budget)?;
     if metadata.redact.is_empty() {
         metadata.redact = vec!["userdata".to_owned(), "vendordata".to_owned()];
     }
@@ -39,13 +39,13 @@ pub(super) fn guestinfo(
 }
 
 /// Returns bootstrap data for cloud-init through vCenter's guest customization.
-pub(super) fn customised(
+pub(super) fn build_customization_data(
     vm: &VirtualMachine,
     data: &UserData,
     input: &BootstrapInput<'_>,
     budget: &Budget,
 ) -> Composed<Bootstrap> {
-    let metadata = metadata(vm, data, input, budget)?.to_yaml();
+    let metadata = build_metadata(vm, data, input, budget)?.to_yaml();
     let metadata = metadata.map_err(|error| invalid(format!("{}: {error}", data.source)))?;
     budget.spend(metadata.len())?;
     let userdata = userdata(data, budget)?.map(Confidential::into_exposed);
@@ -56,13 +56,13 @@ pub(super) fn customised(
         dns_servers: Vec::new(),
         adapters: Vec::new(),
     };
-    let v_app = VAppConfigSpec { properties: Vec::new(), transports: vec![OVF_TRANSPORT_GUEST_INFO.into()] };
+    let v_app = VAppChange { properties: Vec::new(), transports: vec![OVF_TRANSPORT_GUEST_INFO.into()] };
     Ok(Bootstrap { v_app: VApp::Changed(v_app), customization: Some(spec), ..Bootstrap::default() })
 }
 
 /// Copies the user's guestinfo keys. Metadata that doesn't contain a network gets the network provider's configuration. Fails
 /// if there are no such keys, or if a value is longer than `VALUE_LIMIT`.
-pub(super) fn verbatim(
+pub(super) fn copy_guestinfo(
     vm: &VirtualMachine,
     data: &UserData,
     input: &BootstrapInput<'_>,
@@ -99,7 +99,9 @@ fn add_network(
     budget: &Budget,
 ) -> Result<(), Exceeded> {
     let keys = &mut bootstrap.extra_config;
-    let Some(network) = is_given(input.nics).then(|| network(vm, input)).flatten() else { return Ok(()) };
+    let Some(network) = is_given(input.nics).then(|| build_network(vm, input)).flatten() else {
+        return Ok(());
+    };
     let mut metadata = match cloudinit::decode_metadata(keys, budget) {
         Ok(metadata) if !metadata.other.contains_key("network") => metadata,
         Err(Error::Exceeded(exceeded)) => return Err(exceeded),
@@ -135,24 +137,24 @@ fn userdata(data: &UserData, budget: &Budget) -> Composed<Option<Confidential<St
 }
 
 /// Returns the generated metadata, in which the user's keys take precedence.
-fn metadata(
+fn build_metadata(
     vm: &VirtualMachine,
     data: &UserData,
     input: &BootstrapInput<'_>,
     budget: &Budget,
-) -> Composed<Metadata> {
+) -> Composed<NodeMetadata> {
     let name = vm.name_any();
     let addressed = input.nics.iter().any(|nic| nic.addressing.has_ipv4());
-    let mut ours = Metadata {
+    let mut ours = NodeMetadata {
         // The VirtualMachine's UID isn't suitable: it changes when the VirtualMachine is moved to another cluster.
         instance_id: data.instance_id.clone().unwrap_or_else(|| input.identity.bios.to_string()),
         local_hostname: Some(name.clone()),
         hostname: Some(name),
         // Only wait for addresses that the network provider assigned. The guest may never get other addresses.
         wait_on_network: addressed.then_some(WaitOnNetwork { ipv4: Some(true), ipv6: None }),
-        ..Metadata::default()
+        ..NodeMetadata::default()
     };
-    if let Some(network) = network(vm, input) {
+    if let Some(network) = build_network(vm, input) {
         ours.other.insert("network".to_owned(), network);
     }
     if let Some(keys) = data.text("ssh-public-keys", budget)? {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use api::vmop::VirtualMachine;
-use kit::bounded::{Budget, Limits, compute};
+use kit::bounded::{Budget, ComputationLimits, compute};
 use kube::ResourceExt;
 
 use super::data::{Bootstrap, BootstrapInput, HASH, VApp};
@@ -21,7 +21,7 @@ use crate::virtualmachine::nic::adapter::Nic;
 
 /// The limits for composing one VM's bootstrap data. A Secret or ConfigMap is limited to 1 MiB, and a guest reads at most 64
 /// KiB per guestinfo key. Real data doesn't compress well enough to exceed these limits.
-pub const LIMITS: Limits = Limits { bytes: 16 << 20, time: Duration::from_secs(10) };
+pub const LIMITS: ComputationLimits = ComputationLimits { bytes: 16 << 20, time: Duration::from_secs(10) };
 
 /// Returns true if the guest's data identifies its NICs by MAC.
 pub fn names_nics(data: &UserData, nics: &[Nic], network: &GuestNetwork) -> bool {
@@ -73,9 +73,9 @@ pub fn compose(
     let renderer = Renderer::new(vm, data, input, budget);
     let mut bootstrap = match data.transport {
         Transport::None => Bootstrap::default(),
-        Transport::ExtraConfig => cloud_init::verbatim(vm, data, input, budget)?,
-        Transport::CloudInit => cloud_init::guestinfo(vm, data, input, budget)?,
-        Transport::CloudinitPrep => cloud_init::customised(vm, data, input, budget)?,
+        Transport::ExtraConfig => cloud_init::copy_guestinfo(vm, data, input, budget)?,
+        Transport::CloudInit => cloud_init::build_guestinfo(vm, data, input, budget)?,
+        Transport::CloudinitPrep => cloud_init::build_customization_data(vm, data, input, budget)?,
         Transport::OvfEnv | Transport::VAppConfig | Transport::Sysprep => properties::changed(&renderer)?,
     };
     let linux = match data.transport {
@@ -84,12 +84,12 @@ pub fn compose(
         Transport::ExtraConfig => bootstrap.v_app != VApp::Removed,
         Transport::CloudInit | Transport::CloudinitPrep | Transport::VAppConfig => false,
         Transport::Sysprep => {
-            bootstrap.customization = Some(customization::sysprep(&renderer)?);
+            bootstrap.customization = Some(customization::customize_windows(&renderer)?);
             false
         }
     };
     if linux {
-        bootstrap.customization = Some(customization::linux(vm, input));
+        bootstrap.customization = Some(customization::customize_linux(vm, input));
     }
     if data.uncustomised {
         bootstrap.customization = None;

@@ -12,7 +12,7 @@ use super::values::{Renderer, mask};
 use crate::virtualmachine::nic::adapter::{Addressing, Nic};
 
 /// Returns the customization for Linux, which sets the name and addresses.
-pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> CustomizationSpec {
+pub(super) fn customize_linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> CustomizationSpec {
     let name = vm.name_any();
     let (host_name, domain) = name.split_once('.').unwrap_or((&name, ""));
     let (host_name, domain) = (host_name.to_owned(), domain.to_owned());
@@ -24,7 +24,7 @@ pub(super) fn linux(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Customiz
 pub(super) const UNATTEND: &str = "unattend";
 
 /// Returns the customization for Windows, an answer file with rendered templates.
-pub(super) fn sysprep(renderer: &Renderer<'_>) -> Composed<CustomizationSpec> {
+pub(super) fn customize_windows(renderer: &Renderer<'_>) -> Composed<CustomizationSpec> {
     const KEY: &str = UNATTEND;
     let missing = || renderer.data.wrong(KEY, "is missing. Add Windows' answer file");
     let plain = renderer.data.plain(KEY, renderer.budget)?.ok_or_else(missing)?;

@@ -6,7 +6,7 @@ use std::fmt;
 use api::names::label;
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
-use vsphere::{ConfigSpec, CustomizationSpec, VAppConfigSpec, VAppProperty};
+use vsphere::{ConfigSpec, CustomizationSpec, VAppChange, VAppProperty};
 
 use crate::vcenter::GuestNetwork;
 use crate::virtualmachine::identity::uuids::Identity;
@@ -56,7 +56,7 @@ pub enum VApp {
     /// Removes the properties, because cloud-init would prefer them to guestinfo.
     Removed,
     /// Sets property values.
-    Changed(VAppConfigSpec),
+    Changed(VAppChange),
 }
 
 /// The input from which bootstrap data is composed, in addition to the user's data.
@@ -90,7 +90,7 @@ impl Bootstrap {
     }
 
     /// Returns the OVF property changes, and `Some(true)` if the properties are removed.
-    pub fn v_app_config(&self) -> (Option<VAppConfigSpec>, Option<bool>) {
+    pub fn v_app_config(&self) -> (Option<VAppChange>, Option<bool>) {
         match &self.v_app {
             VApp::Left => (None, None),
             VApp::Removed => (None, Some(true)),

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::data::{BootstrapInput, search_domains};
 use crate::vcenter::GuestNetwork;
-use crate::virtualmachine::nic::adapter::{Address, Addressing, Nic};
+use crate::virtualmachine::nic::adapter::{Addressing, Nic, StaticAddress};
 
 /// Returns true if the VM has NICs and the guest's default network configuration isn't enough: there are name servers, an MTU,
 /// MACs or static addresses to set.
@@ -17,7 +17,7 @@ pub(super) fn is_configured(nics: &[Nic], network: &GuestNetwork) -> bool {
 }
 
 /// Returns the guest's network configuration, or `None` if the guest's default configuration is enough.
-pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option<Value> {
+pub(super) fn build_network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option<Value> {
     if !is_configured(input.nics, input.network) {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option
         .enumerate()
         .map(|(at, nic)| {
             let name = format!("eth{at}");
-            let ethernet = ethernet(&name, nic, vm, input);
+            let ethernet = build_ethernet(&name, nic, vm, input);
             (name, ethernet)
         })
         .collect();
@@ -35,7 +35,7 @@ pub(super) fn network(vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Option
 }
 
 /// Returns the netplan configuration for a NIC. `name` is the interface name that the guest sets if the NIC's MAC is known.
-fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
+fn build_ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'_>) -> Value {
     let mut map = Map::new();
     if let Some(mac) = &nic.mac {
         // Match by MAC: for a driver or name match, cloud-init's systemd-networkd output assumes that the NIC's name is `ethN`.
@@ -52,7 +52,7 @@ fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'
             map.insert("dhcp4".into(), false.into());
             let all: Vec<_> = addresses.iter().map(ToString::to_string).collect();
             map.insert("addresses".into(), all.into());
-            let routes = routes(addresses);
+            let routes = build_routes(addresses);
             if !routes.is_empty() {
                 map.insert("routes".into(), routes.into());
             }
@@ -77,7 +77,7 @@ fn ethernet(name: &str, nic: &Nic, vm: &VirtualMachine, input: &BootstrapInput<'
 ///
 /// Cloud-init deprecates `gateway4` and `gateway6`, and rejects `to: default` in configurations for systemd-networkd. For
 /// these, version 22.4 converts `::/0` to `::/64`, so both halves of the IPv6 address space are routed as well.
-fn routes(addresses: &[Address]) -> Vec<Value> {
+fn build_routes(addresses: &[StaticAddress]) -> Vec<Value> {
     let first =
         |is_v4: bool| addresses.iter().filter_map(|address| address.gateway).find(|to| to.is_ipv4() == is_v4);
     let to = |all: &[&str], via: Option<IpAddr>| -> Vec<Value> {

@@ -12,10 +12,10 @@ use vsphere::{Devices, VAppProperty, VirtualNic, Vm};
 
 use super::compose::{compose_within_limits, names_nics};
 use super::data::{Bootstrap, BootstrapInput, HASH};
-use super::user_data::{Source, UserData, source, user_data};
+use super::user_data::{UserData, UserDataSource, find_data_source, user_data};
 use crate::caches::Caches;
 use crate::data_sources::DataSourceKind;
-use crate::templates::Template;
+use crate::templates::GoldenTemplate;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::{GuestNetwork, VCenter};
 use crate::virtualmachine::error::Error;
@@ -52,19 +52,19 @@ type Data = (Option<String>, BTreeMap<String, Vec<u8>>);
 /// Reads the guest's data from the Secret or ConfigMap that the spec names. If the spec doesn't name one, the data is empty.
 pub async fn read_data_source(vm: &VirtualMachine, api: &Api) -> Result<DataSource, Error> {
     let namespace = vm.namespace().unwrap_or_default();
-    let (kind, name, read) = match source(vm) {
+    let (kind, name, read) = match find_data_source(vm) {
         Err(unmet) => return Ok(DataSource { user_data: Err(unmet), read_from: None }),
-        Ok(Source::None) => {
+        Ok(UserDataSource::None) => {
             return Ok(DataSource {
                 user_data: user_data(vm, String::new(), BTreeMap::new()),
                 read_from: None,
             });
         }
-        Ok(Source::Secret(name)) => {
+        Ok(UserDataSource::Secret(name)) => {
             let secret = api.get(Some(&namespace), name).await?;
             (DataSourceKind::Secret, name, secret.map(secret_data))
         }
-        Ok(Source::ConfigMap(name)) => {
+        Ok(UserDataSource::ConfigMap(name)) => {
             let map = api.get(Some(&namespace), name).await?;
             (DataSourceKind::ConfigMap, name, map.map(map_data))
         }
@@ -112,7 +112,7 @@ impl DataSource {
         vm: &VirtualMachine,
         identity: Identity,
         nics: Option<&[Nic]>,
-        template: Option<&Template>,
+        template: Option<&GoldenTemplate>,
         network: &GuestNetwork,
     ) -> (Need<Bootstrap>, DataSourceWatch) {
         let Self { user_data, read_from } = self;
@@ -171,7 +171,7 @@ pub async fn observe_update(
     vsphere_vm: &Arc<Vm>,
     identity: Identity,
     nics: Option<&[Nic]>,
-    access: &Access<'_>,
+    access: &BootstrapSources<'_>,
 ) -> Result<BootstrapUpdate, Error> {
     let Some(hash) = vsphere_vm.extra_config.get(HASH).filter(|hash| !hash.is_empty()) else {
         return Ok(BootstrapUpdate::none());
@@ -205,7 +205,7 @@ pub async fn observe_update(
 
 /// The sources from which the bootstrap data of an existing VM is composed.
 #[derive(Clone, Copy)]
-pub struct Access<'a> {
+pub struct BootstrapSources<'a> {
     /// The API client that reads the Secret or ConfigMap.
     pub api: &'a Api,
     pub vcenter: &'a VCenter,

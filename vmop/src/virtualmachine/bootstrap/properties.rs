@@ -1,7 +1,7 @@
 //! Sets an appliance's OVF properties to the user's values.
 
 use bounds::printable;
-use vsphere::{OVF_TRANSPORT_GUEST_INFO, VAppConfigSpec, VAppProperty};
+use vsphere::{OVF_TRANSPORT_GUEST_INFO, VAppChange, VAppProperty};
 
 use super::customization::UNATTEND;
 use super::data::{Bootstrap, VApp};
@@ -34,7 +34,7 @@ pub(super) fn changed(renderer: &Renderer<'_>) -> Composed<Bootstrap> {
         return Ok(Bootstrap::default());
     }
     let transports = vec![OVF_TRANSPORT_GUEST_INFO.to_owned()];
-    let v_app = VApp::Changed(VAppConfigSpec { properties, transports });
+    let v_app = VApp::Changed(VAppChange { properties, transports });
     Ok(Bootstrap { v_app, ..Bootstrap::default() })
 }
 
@@ -53,19 +53,19 @@ fn check_keys(data: &UserData, properties: &[VAppProperty]) -> Composed<()> {
     let fixed: Vec<_> = given.iter().filter(fixed).copied().collect();
     if !unknown.is_empty() {
         let known = properties.iter().filter(|property| property.user_configurable);
-        let known = listed(&known.map(|property| property.id.as_str()).collect::<Vec<_>>());
+        let known = format_keys(&known.map(|property| property.id.as_str()).collect::<Vec<_>>());
         let known = if known.is_empty() { "no property that can be set".to_owned() } else { known };
-        let what = format!("the image has no OVF property {}. It has {known}", listed(&unknown));
+        let what = format!("the image has no OVF property {}. It has {known}", format_keys(&unknown));
         return Err(invalid(format!("{}: {what}. Correct the key, or remove it", data.source)).into());
     }
     if !fixed.is_empty() {
-        let what = format!("the image does not allow to set its OVF property {}", listed(&fixed));
+        let what = format!("the image does not allow to set its OVF property {}", format_keys(&fixed));
         return Err(invalid(format!("{}: {what}. Remove the key", data.source)).into());
     }
     Ok(())
 }
 
-fn listed(keys: &[&str]) -> String {
+fn format_keys(keys: &[&str]) -> String {
     let mut shown: Vec<_> = keys.iter().take(NAMED).map(|key| printable(key, KEY)).collect();
     if keys.len() > NAMED {
         shown.push(format!("{} more", keys.len() - NAMED));

@@ -26,12 +26,12 @@ pub fn bootstrap_condition(
     now: Option<Timestamp>,
 ) -> Option<Condition> {
     if let Some(reported) = reported(vsphere_vm) {
-        return Some(of_report(reported));
+        return Some(parse_report(reported));
     }
     let (timeout, now) = (timeout?, now?);
     let due = report_due(vm, vsphere_vm, Some(timeout), now)?;
     (due <= now).then(|| {
-        let message = silence(vsphere_vm, timeout);
+        let message = describe_silence(vsphere_vm, timeout);
         Condition::is_unknown(condition_types::GUEST_BOOTSTRAP, known::NO_BOOTSTRAP_STATUS, message)
     })
 }
@@ -59,11 +59,11 @@ fn reported(vsphere_vm: &Vm) -> Option<&str> {
     vsphere_vm.extra_config.get(BOOTSTRAP_CONDITION).map(String::as_str).filter(|value| !value.is_empty())
 }
 
-fn of_report(reported: &str) -> Condition {
+fn parse_report(reported: &str) -> Condition {
     let mut parts = reported.splitn(3, ',').map(str::trim);
     let status = parts.next().unwrap_or_default();
     let reason = parts.next().filter(|reason| is_reason(reason)).map(str::to_owned);
-    let message = parts.next().map(printable).filter(|message| !message.is_empty());
+    let message = parts.next().map(make_printable).filter(|message| !message.is_empty());
     // The values that Go's ParseBool accepts, which VM Operator uses.
     if ["1", "t", "T", "true", "TRUE", "True"].contains(&status) {
         return Condition { reason, message, ..Condition::is_true(condition_types::GUEST_BOOTSTRAP) };
@@ -87,7 +87,7 @@ fn is_reason(text: &str) -> bool {
 
 /// Returns the text as a single line of letters, digits and ASCII characters, limited to [`MESSAGE`] characters. Terminal and
 /// text direction control characters are replaced.
-fn printable(text: &str) -> String {
+fn make_printable(text: &str) -> String {
     let shown = |c: char| match c {
         c if c.is_whitespace() || c.is_control() => ' ',
         c if c.is_ascii() || c.is_alphanumeric() => c,
@@ -99,7 +99,7 @@ fn printable(text: &str) -> String {
 }
 
 /// Describes the state of a guest that doesn't report, and says where the user should look.
-fn silence(vsphere_vm: &Vm, timeout: SignedDuration) -> String {
+fn describe_silence(vsphere_vm: &Vm, timeout: SignedDuration) -> String {
     let has_begun =
         vsphere_vm.extra_config.get(CLOUD_INIT_ADDRESS).is_some_and(|address| !address.is_empty());
     let (found, advice) = match (tools_running(vsphere_vm), has_begun) {

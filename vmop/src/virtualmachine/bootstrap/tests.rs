@@ -8,7 +8,7 @@ use api::names::{annotation, label};
 use api::vmop::VirtualMachine;
 use bounds::Confidential;
 use kit::bounded::Budget;
-use vsphere::{Backing, CustomizationIdentity, CustomizationSpec, NicKind, VAppConfigSpec, VAppProperty};
+use vsphere::{Backing, CustomizationIdentity, CustomizationSpec, NicKind, VAppChange, VAppProperty};
 
 use crate::testing::fixtures::{self, fixed, with_transport};
 use crate::unmet::Need;
@@ -145,7 +145,7 @@ fn debug_output_of_bootstrap_data_omits_its_values() {
     const CANARY: &str = "canary";
     let property =
         VAppProperty { id: "password".into(), value: Some(CANARY.into()), ..VAppProperty::default() };
-    let properties = VAppConfigSpec { properties: vec![property], ..VAppConfigSpec::default() };
+    let properties = VAppChange { properties: vec![property], ..VAppChange::default() };
     for identity in [
         CustomizationIdentity::SysprepText(CANARY.to_owned()),
         CustomizationIdentity::CloudinitPrep { metadata: String::new(), userdata: Some(CANARY.to_owned()) },
@@ -215,7 +215,7 @@ fn userdata_is_taken_plain_or_packed_by_either_name() {
             .unwrap()
     };
     let packed =
-        cloudinit::encode(&cloudinit::Metadata::default(), b"#cloud-config", None, &enough()).unwrap();
+        cloudinit::encode(&cloudinit::NodeMetadata::default(), b"#cloud-config", None, &enough()).unwrap();
     for (key, value) in [
         ("user-data", "#cloud-config"),
         ("value", "#cloud-config"),

@@ -15,7 +15,7 @@ use crate::unmet::{Need, Unmet};
 
 /// The Secret or ConfigMap that contains the guest's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source<'a> {
+pub enum UserDataSource<'a> {
     /// The spec names neither a Secret nor a ConfigMap.
     None,
     /// The Secret with this name.
@@ -69,25 +69,27 @@ impl fmt::Debug for UserData {
 }
 
 /// Returns the Secret or ConfigMap that the spec names for the guest's data.
-pub fn source(vm: &VirtualMachine) -> Need<Source<'_>> {
-    let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Source::None) };
+pub fn find_data_source(vm: &VirtualMachine) -> Need<UserDataSource<'_>> {
+    let Some(metadata) = &vm.spec.vm_metadata else { return Ok(UserDataSource::None) };
     let named = |name: &'_ Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
     match (named(&metadata.secret_name), named(&metadata.config_map_name)) {
         (true, true) => Err(invalid(
             "spec.vmMetadata names both a Secret and a ConfigMap. Keep only one of them".to_owned(),
         )),
-        (true, false) => Ok(Source::Secret(metadata.secret_name.as_deref().unwrap_or_default())),
-        (false, true) => Ok(Source::ConfigMap(metadata.config_map_name.as_deref().unwrap_or_default())),
-        (false, false) => Ok(Source::None),
+        (true, false) => Ok(UserDataSource::Secret(metadata.secret_name.as_deref().unwrap_or_default())),
+        (false, true) => {
+            Ok(UserDataSource::ConfigMap(metadata.config_map_name.as_deref().unwrap_or_default()))
+        }
+        (false, false) => Ok(UserDataSource::None),
     }
 }
 
 /// Returns the transport from the spec and annotations. The default for data without a transport is ExtraConfig.
-pub fn transport(vm: &VirtualMachine) -> Need<Transport> {
+pub fn resolve_transport(vm: &VirtualMachine) -> Need<Transport> {
     let Some(metadata) = &vm.spec.vm_metadata else { return Ok(Transport::None) };
     let prep = vm.annotations().get(annotation::CLOUDINIT_TYPE).is_some_and(|kind| kind == "cloudinitprep");
     Ok(match metadata.transport.as_deref().unwrap_or_default() {
-        "" if source(vm)? == Source::None => Transport::None,
+        "" if find_data_source(vm)? == UserDataSource::None => Transport::None,
         "" | "ExtraConfig" => Transport::ExtraConfig,
         "CloudInit" if prep => Transport::CloudinitPrep,
         "CloudInit" => Transport::CloudInit,
@@ -106,7 +108,7 @@ pub fn user_data(vm: &VirtualMachine, source: String, data: BTreeMap<String, Vec
     let data = data.into_iter().map(|(key, value)| (key, Confidential::new(value))).collect();
     let annotated = |key: &str| vm.annotations().get(key).filter(|value| !value.is_empty());
     Ok(UserData {
-        transport: transport(vm)?,
+        transport: resolve_transport(vm)?,
         uncustomised: annotated(annotation::VSPHERE_CUSTOMIZATION).is_some_and(|value| value == "disable"),
         instance_id: annotated(annotation::CLOUD_INIT_INSTANCE_ID).cloned(),
         source,

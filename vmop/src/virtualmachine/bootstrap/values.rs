@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use api::vmop::VirtualMachine;
 use bounds::Confidential;
-use gotemplate::{Failure, Functions, Reason, SPARSE, Template, cost, exactly};
+use gotemplate::{FunctionError, Functions, RenderFailure, SPARSE, Template, cost, exactly};
 use kit::bounded::{Budget, Exceeded};
 use serde_json::{Map, Value, json};
 
@@ -117,7 +117,7 @@ fn object(vm: &VirtualMachine) -> Value {
 /// vm-operator's template functions. They read the template value `V1alpha1.Net`.
 struct Net<'a>(&'a Value);
 
-type Called = Result<Value, Failure>;
+type Called = Result<Value, FunctionError>;
 
 impl Functions for Net<'_> {
     fn call(&self, name: &str, args: &[&Value], budget: &Budget) -> Option<Called> {
@@ -143,10 +143,10 @@ impl Functions for Net<'_> {
 }
 
 impl Net<'_> {
-    fn device(&self, at: usize) -> Result<&Value, Reason> {
+    fn device(&self, at: usize) -> Result<&Value, RenderFailure> {
         let devices = self.0["Devices"].as_array().map(Vec::as_slice).unwrap_or_default();
         let missing = "the network adapter does not exist; the VM has {}";
-        devices.get(at).ok_or_else(|| Reason::with_counts(missing, &[devices.len()]))
+        devices.get(at).ok_or_else(|| RenderFailure::with_counts(missing, &[devices.len()]))
     }
 
     fn address(&self, at: usize) -> Called {

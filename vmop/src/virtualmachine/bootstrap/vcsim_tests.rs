@@ -13,7 +13,7 @@ use support::wait::within;
 use vsphere::inventory::PowerState;
 use vsphere::{Backing, MoRef, NicKind, Value, Vm};
 
-use crate::templates::Template;
+use crate::templates::GoldenTemplate;
 use crate::testing::fixtures::{self, fixed, with_transport};
 use crate::testing::vcsim::{clone_vm, plan_clone, seen, template, template_key, vcenter};
 use crate::vcenter::{GuestNetwork, VCenter};
@@ -23,7 +23,7 @@ use crate::virtualmachine::bootstrap::user_data::user_data;
 use crate::virtualmachine::carry_out::steps::take_step;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::nic::adapter::{Addressing, Nic};
-use crate::virtualmachine::step::{Mode, Step};
+use crate::virtualmachine::step::{PowerMode, Step};
 
 const MAC: &str = "00:50:56:aa:00:01";
 
@@ -31,7 +31,7 @@ const MAC: &str = "00:50:56:aa:00:01";
 struct Stage {
     sim: Sim,
     vcenter: Arc<VCenter>,
-    template: Arc<Template>,
+    template: Arc<GoldenTemplate>,
     network: GuestNetwork,
 }
 
@@ -211,7 +211,7 @@ async fn sysprep_gives_windows_its_answers(sim: Sim) {
         stage.made(&off(with_transport("Sysprep")), &[("unattend", answers)], &stage.nics().await).await;
     assert_eq!(made.customised, "TOOLSDEPLOYPKG_PENDING");
     made.has_no_guestinfo();
-    stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::On, Mode::Hard)]).await;
+    stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::On, PowerMode::Hard)]).await;
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_SUCCEEDED");
 }
 
@@ -297,13 +297,13 @@ async fn a_vm_that_is_off_gets_a_change_once(sim: Sim) {
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
     let hash = &second.extra_config[HASH];
     stage.until(&made.vsphere_vm, "it is noted", |vm| vm.extra_config.get(HASH) == Some(hash)).await;
-    steps.push(Step::Power(PowerState::On, Mode::Hard));
+    steps.push(Step::Power(PowerState::On, PowerMode::Hard));
     stage.taken(&made.vsphere_vm, &steps).await;
     let made = stage.seen(&made.vsphere_vm).await;
     assert_eq!(made.properties["address"], "new");
     made.is_set_up();
     // After the guest has started, vCenter accepts another customization.
-    stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::Off, Mode::Hard)]).await;
+    stage.taken(&made.vsphere_vm, &[Step::Power(PowerState::Off, PowerMode::Hard)]).await;
     stage.taken(&made.vsphere_vm, &second.steps()).await;
     assert_eq!(stage.seen(&made.vsphere_vm).await.customised, "TOOLSDEPLOYPKG_PENDING");
 }

@@ -13,7 +13,7 @@ use super::steps::wait_until;
 use crate::vcenter::VCenter;
 use crate::virtualmachine::clone::ClonePlan;
 use crate::virtualmachine::context::Context;
-use crate::virtualmachine::error::{Blocked, Claim, Error};
+use crate::virtualmachine::error::{Blocked, Error, TakenIdentity};
 use crate::virtualmachine::facts::Facts;
 
 /// The maximum time until the inventory shows a cloned VM.
@@ -122,7 +122,7 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
             }
             Some(holder) => {
                 let what = format!("The name {name} in its folder");
-                return Err(Blocked::Claimed(Claim { what, holder: Some(holder.to_string()) }).into());
+                return Err(Blocked::Claimed(TakenIdentity { what, holder: Some(holder.to_string()) }).into());
             }
             None => {
                 let message = format!("vCenter is still working on a VM with the name {name}");
@@ -135,7 +135,7 @@ async fn adopt(folder: &MoRef, name: &str, facts: &Facts, vcenter: &VCenter) -> 
         return Ok(vsphere_vm);
     }
     let what = format!("The name {name} in its folder");
-    Err(Blocked::Claimed(Claim { what, holder: facts.mark.describe_holder(&vsphere_vm) }).into())
+    Err(Blocked::Claimed(TakenIdentity { what, holder: facts.mark.describe_holder(&vsphere_vm) }).into())
 }
 
 /// Discards the cached template, storage and policy, because an object that the clone specification names is gone from vCenter.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::conditions::vmop as known;
 use vsphere::inventory::{Inventory, PowerState, Presence};
-use vsphere::{ConfigSpec, DeviceChange, Disk, DiskChange, Vm};
+use vsphere::{ConfigSpec, DeviceChange, DiskChange, VirtualDisk, Vm};
 
 use super::power::set_power;
 use crate::unmet::Unmet;
@@ -108,7 +108,11 @@ const SNAPSHOTS: &str = "rootSnapshot";
 
 /// Refuses to detach disks while the VM has snapshots that can contain them. vCenter either refuses to detach such a disk, or
 /// destroys its files with the VM, because the snapshot needs them.
-async fn confirm_no_snapshots(vsphere_vm: &Vm, foreign: &[Disk], vcenter: &VCenter) -> Result<(), Error> {
+async fn confirm_no_snapshots(
+    vsphere_vm: &Vm,
+    foreign: &[VirtualDisk],
+    vcenter: &VCenter,
+) -> Result<(), Error> {
     let disks = foreign.iter().filter(|disk| !disk.is_independent()).count();
     if disks == 0 {
         return Ok(());

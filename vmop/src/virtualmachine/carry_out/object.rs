@@ -134,7 +134,7 @@ fn metadata_patch(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, progress:
     if (first && !sized) || resize::needs_note(vm, vsphere_vm, size, progress.settings_applied) {
         annotations.insert(annotation::LAST_RESIZED_CLASS.into(), resize::class_note(vm).into());
     }
-    if let Some(disks) = DiskRecord::of(vm).completed(vsphere_vm) {
+    if let Some(disks) = DiskRecord::of(vm).complete_record(vsphere_vm) {
         annotations.insert(annotation::DISKS.into(), disks.into());
     }
     if progress.arrived && vm.annotations().contains_key(annotation::SOFT_POWER) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::vmop::VirtualMachine;
 use kube::runtime::reflector::ObjectRef;
-use vsphere::{Disk, Error, MoRef};
+use vsphere::{Error, MoRef, VirtualDisk};
 
 use crate::vcenter::VCenter;
 use crate::virtualmachine::storage::promotions::{PromotionProgress, Promotions};
@@ -18,7 +18,7 @@ pub fn begin_promotion(
     promotions: &Arc<Promotions>,
     vm: &VirtualMachine,
     vsphere_vm: &MoRef,
-    disks: &[Disk],
+    disks: &[VirtualDisk],
     vcenter: &Arc<VCenter>,
 ) {
     let object = ObjectRef::from_obj(vm);
@@ -39,7 +39,7 @@ async fn follow(
     promotions: &Promotions,
     object: &ObjectRef<VirtualMachine>,
     vsphere_vm: &MoRef,
-    disks: &[Disk],
+    disks: &[VirtualDisk],
     vcenter: &VCenter,
 ) {
     let promoted = promote(vsphere_vm, disks, vcenter).await;
@@ -58,7 +58,7 @@ async fn follow(
 }
 
 /// Promotes the disks, or waits for a promotion that is already running.
-async fn promote(vsphere_vm: &MoRef, disks: &[Disk], vcenter: &VCenter) -> Result<(), Error> {
+async fn promote(vsphere_vm: &MoRef, disks: &[VirtualDisk], vcenter: &VCenter) -> Result<(), Error> {
     let task = match running_promotion(vsphere_vm, vcenter).await? {
         Some(task) => task,
         None => vcenter.client.promote_disks(vsphere_vm, disks).await?,

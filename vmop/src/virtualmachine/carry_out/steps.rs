@@ -14,7 +14,7 @@ use crate::vcenter::VCenter;
 use crate::virtualmachine::context::Context;
 use crate::virtualmachine::error::{Blocked, Error};
 use crate::virtualmachine::power::operation::{PowerOperation, power_operation};
-use crate::virtualmachine::step::{Mode, Step, restart_note};
+use crate::virtualmachine::step::{PowerMode, Step, restart_note};
 
 /// The maximum time that a reconcile waits until the inventory shows the result of a step.
 const SHOWN: Duration = Duration::from_secs(2);
@@ -80,8 +80,8 @@ pub async fn take_step(vsphere_vm: &MoRef, step: &Step, vcenter: &VCenter) -> Re
         Step::Restart(mode, at) => {
             // Recorded after the restart: a crash in between repeats a restart, but doesn't lose one.
             match mode {
-                Mode::Hard => finish_task(vcenter.client.reset(vsphere_vm).await, vcenter).await?,
-                Mode::Soft | Mode::TrySoft => vcenter.client.reboot_guest(vsphere_vm).await?,
+                PowerMode::Hard => finish_task(vcenter.client.reset(vsphere_vm).await, vcenter).await?,
+                PowerMode::Soft | PowerMode::TrySoft => vcenter.client.reboot_guest(vsphere_vm).await?,
             }
             let note = ConfigSpec { extra_config: vec![restart_note(*at)].into(), ..ConfigSpec::default() };
             finish_task(vcenter.client.reconfigure_vm(vsphere_vm, note).await, vcenter).await

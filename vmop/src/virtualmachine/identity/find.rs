@@ -15,7 +15,7 @@ use crate::caches::Caches;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::mark::Mark;
 use crate::vcenter::{Placement, Problem, VCenter};
-use crate::virtualmachine::error::Claim;
+use crate::virtualmachine::error::TakenIdentity;
 use crate::virtualmachine::placement::namespace::namespace_placements;
 
 /// The maximum time by which the inventory lags behind vCenter's responses. After this time, the inventory contains all our
@@ -41,7 +41,7 @@ pub enum Found {
     /// The VM existed and is gone. The message says how.
     Lost(String),
     /// Another VM has the UUID or name of the VirtualMachine.
-    Claimed(Claim),
+    Claimed(TakenIdentity),
 }
 
 /// The placements that are searched for a VM.
@@ -70,7 +70,7 @@ pub async fn find(
     if let Some(found) = find_in_cache(vm, identity, mark, vcenter, places.own.as_ref().ok()) {
         return found;
     }
-    if let Some(unidentified) = unidentified(vm, vcenter) {
+    if let Some(unidentified) = find_unidentified(vm, vcenter) {
         return Found::Unavailable(unidentified);
     }
     if existed(vm) {
@@ -130,7 +130,7 @@ fn find_in_cache(
         }
         Presence::Present(vsphere_vm) => {
             let what = format!("The name {name} in its folder");
-            Some(Found::Claimed(Claim { what, holder: mark.describe_holder(&vsphere_vm) }))
+            Some(Found::Claimed(TakenIdentity { what, holder: mark.describe_holder(&vsphere_vm) }))
         }
         Presence::Absent | Presence::Unknown => None,
     }
@@ -140,7 +140,7 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
     if mark.is_on(&vsphere_vm) {
         Found::Ours(vsphere_vm)
     } else {
-        Found::Claimed(Claim { what: what(), holder: mark.describe_holder(&vsphere_vm) })
+        Found::Claimed(TakenIdentity { what: what(), holder: mark.describe_holder(&vsphere_vm) })
     }
 }
 
@@ -148,7 +148,7 @@ fn check_mark(mark: &Mark, vsphere_vm: Arc<Vm>, what: impl FnOnce() -> String) -
 ///
 /// This is the VM in the status, or one with the VirtualMachine's name. If the VirtualMachine had a VM and has lost its status,
 /// as after a move to another cluster, this is any VM whose configuration was never read.
-pub fn unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
+pub fn find_unidentified(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Arc<Vm>> {
     let id = vm.status.as_ref().and_then(|status| status.unique_id.as_deref());
     let name = vm.name_any();
     let may_be = |vsphere_vm: &Arc<Vm>| match id {
@@ -212,5 +212,5 @@ pub async fn find_holder(
         return Some(check_mark(mark, vsphere_vm, what));
     }
     tracing::warn!(vsphere_vm = %moref, "{} belongs to a VM that is not in the inventory", what());
-    Some(Found::Claimed(Claim { what: what(), holder: None }))
+    Some(Found::Claimed(TakenIdentity { what: what(), holder: None }))
 }

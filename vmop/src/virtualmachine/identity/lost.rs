@@ -16,7 +16,7 @@ const SLACK: SignedDuration = SignedDuration::from_hours(24);
 pub async fn describe_loss(vm: &VirtualMachine, vcenter: &VCenter) -> String {
     match known_loss(vm) {
         Some(message) => message.to_owned(),
-        None => loss_message(vm, last_removal(vm, vcenter).await.as_ref()),
+        None => loss_message(vm, find_last_removal(vm, vcenter).await.as_ref()),
     }
 }
 
@@ -30,11 +30,11 @@ fn known_loss(vm: &VirtualMachine) -> Option<&str> {
         .filter(|message| *message != loss_message(vm, None))
 }
 
-async fn last_removal(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Removal> {
+async fn find_last_removal(vm: &VirtualMachine, vcenter: &VCenter) -> Option<Removal> {
     let created = vm.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let since = created.and_then(|time: Timestamp| time.checked_sub(SLACK).ok());
     let datacenter = MoRef::datacenter(vcenter.settings.datacenter.as_str());
-    match vcenter.client.removals(&datacenter, since).await {
+    match vcenter.client.list_removals(&datacenter, since).await {
         Ok(removals) => removals.into_iter().rev().find(|removal| is_of(vm, removal)),
         Err(error) => {
             tracing::warn!(%error, "cannot read the events of vCenter");

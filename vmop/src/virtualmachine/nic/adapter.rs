@@ -56,7 +56,7 @@ pub enum Addressing {
     #[default]
     Dhcp,
     /// The guest configures these static addresses.
-    Static(Vec<Address>),
+    Static(Vec<StaticAddress>),
     /// The guest doesn't configure an address.
     Unaddressed,
 }
@@ -70,7 +70,7 @@ impl Addressing {
 
 /// A static address of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct StaticAddress {
     pub ip: IpAddr,
     /// The prefix length of the subnet.
     pub prefix: u8,
@@ -78,7 +78,7 @@ pub struct Address {
     pub gateway: Option<IpAddr>,
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for StaticAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.ip, self.prefix)
     }

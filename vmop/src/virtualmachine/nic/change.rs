@@ -4,7 +4,7 @@ use api::vmop::VirtualMachine;
 use vsphere::{Backing, ConfigSpec, DeviceChange, VirtualNic};
 
 use super::adapter::Nic;
-use super::device_changes::{connected, new_keys, removed, without_nics};
+use super::device_changes::{build_removal, build_virtual_nic, new_keys, without_nics};
 use crate::device_check::{changing_note, nics_note};
 use crate::virtualmachine::step::Step;
 
@@ -48,11 +48,11 @@ impl NicChange {
                 *kept = fitting.map(|at| left.remove(at));
             }
         }
-        let mut changes: Vec<_> = left.into_iter().map(removed).collect();
+        let mut changes: Vec<_> = left.into_iter().map(build_removal).collect();
         let mut new_keys = new_keys();
         let nics = kept.into_iter().zip(wanted).map(|(kept, nic)| {
             let Some(here) = kept else {
-                changes.extend(new_keys.next().map(|key| DeviceChange::Add(connected(key, &nic))));
+                changes.extend(new_keys.next().map(|key| DeviceChange::Add(build_virtual_nic(key, &nic))));
                 return nic;
             };
             let mac = nic.mac.clone().or_else(|| here.address.clone());
@@ -61,7 +61,7 @@ impl NicChange {
                 && here.connects
                 && (nic.external_id.is_none() || nic.external_id == here.external_id);
             if !stays {
-                changes.push(DeviceChange::Edit(connected(here.key, &nic)));
+                changes.push(DeviceChange::Edit(build_virtual_nic(here.key, &nic)));
             }
             Nic { mac, ..nic }
         });

@@ -28,7 +28,7 @@ pub struct Claims {
 ///
 /// `own` contains the VM's current endpoint addresses. `has_left` is true if the VM no longer uses its last addresses, because
 /// its guest reports only other VMs' addresses or because vCenter lost the VM. In that case, the last addresses are released.
-pub fn kept(old: &VirtualMachineStatus, own: &[String], has_left: bool) -> Vec<String> {
+pub fn list_kept_addresses(old: &VirtualMachineStatus, own: &[String], has_left: bool) -> Vec<String> {
     if !own.is_empty() || has_left {
         return Vec::new();
     }
@@ -59,7 +59,7 @@ pub fn divide<H: Iterator<Item = Arc<VirtualMachine>>>(
         });
         match had_it.flatten() {
             None => claims.own.push(ip),
-            Some(holder) => drop(claims.conflict.get_or_insert_with(|| conflict(vm, &holder, ip))),
+            Some(holder) => drop(claims.conflict.get_or_insert_with(|| describe_conflict(vm, &holder, ip))),
         }
     }
     if !claims.own.is_empty() {
@@ -81,7 +81,7 @@ fn is_same(one: &VirtualMachine, other: &VirtualMachine) -> bool {
 const NOT_USED: &str = "The address gets no traffic here and is not probed";
 
 /// Returns the message about a conflict. It doesn't reveal names from other namespaces.
-fn conflict(vm: &VirtualMachine, holder: &VirtualMachine, ip: IpAddr) -> String {
+fn describe_conflict(vm: &VirtualMachine, holder: &VirtualMachine, ip: IpAddr) -> String {
     if holder.metadata.namespace != vm.metadata.namespace {
         return format!(
             "The guest reports the address {ip}, which a VirtualMachine of another namespace already uses. {NOT_USED}. Give the guest another address"

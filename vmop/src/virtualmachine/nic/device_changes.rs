@@ -36,14 +36,14 @@ pub fn clone_nics(present: &[VirtualNic], wanted: &[Nic], none: bool) -> CloneNi
         if let Some(same) = here.filter(|here| here.kind == nic.kind) {
             nics.backings.push(NicBacking { key: same.key, kind: nic.kind, backing: nic.backing.clone() });
             if nic.mac.is_some() || nic.external_id.is_some() || !same.connects {
-                nics.changes.push(DeviceChange::Edit(connected(same.key, nic)));
+                nics.changes.push(DeviceChange::Edit(build_virtual_nic(same.key, nic)));
             }
             continue;
         }
-        nics.changes.extend(here.map(removed));
-        nics.changes.extend(new_keys.next().map(|key| DeviceChange::Add(connected(key, nic))));
+        nics.changes.extend(here.map(build_removal));
+        nics.changes.extend(new_keys.next().map(|key| DeviceChange::Add(build_virtual_nic(key, nic))));
     }
-    nics.changes.extend(present.iter().skip(wanted.len()).map(removed));
+    nics.changes.extend(present.iter().skip(wanted.len()).map(build_removal));
     nics
 }
 
@@ -52,7 +52,7 @@ pub fn new_keys() -> impl Iterator<Item = i32> {
     (-199..=-100).rev()
 }
 
-pub fn connected(key: i32, nic: &Nic) -> VirtualNic {
+pub fn build_virtual_nic(key: i32, nic: &Nic) -> VirtualNic {
     VirtualNic {
         key,
         kind: nic.kind,
@@ -64,7 +64,7 @@ pub fn connected(key: i32, nic: &Nic) -> VirtualNic {
     }
 }
 
-pub fn removed(nic: &VirtualNic) -> DeviceChange {
+pub fn build_removal(nic: &VirtualNic) -> DeviceChange {
     DeviceChange::Remove(VirtualNic {
         backing: None,
         mac: None,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use api::conditions::vmop as reason;
 use api::names::annotation;
 use api::vmop::{NETWORK_TYPE_NSX_T, VirtualMachine, VirtualMachineNetworkInterface};
-use kit::events::named;
+use kit::events::describe_object;
 use kube::{Resource, ResourceExt};
 use vsphere::{MoRef, Network, NicKind};
 
@@ -15,7 +15,7 @@ use super::realization::{
     read_net_operator, read_nsx, wrong,
 };
 use super::request::{InterfaceKind, NicRequest, nic_request, other_user};
-use super::source::{NetworkProviders, NicSource, nic_source};
+use super::source::{NetworkProviders, NicSource, resolve_nic_source};
 use crate::caches::Caches;
 use crate::namespace_networks::{default_network, refusal};
 use crate::unmet::{Need, Unmet};
@@ -76,7 +76,7 @@ async fn observe_nic(
     requests: &mut Vec<NicRequest>,
 ) -> Result<Need<Nic>, Error> {
     let namespace = vm.namespace().unwrap_or_default();
-    let source = nic_source(vm, interface, network_providers(vcenter, caches));
+    let source = resolve_nic_source(vm, interface, network_providers(vcenter, caches));
     let (kind, source) = match nic_kind(interface).and_then(|kind| Ok((kind, source?))) {
         Ok(planned) => planned,
         Err(unmet) => return Ok(Err(unmet)),
@@ -84,14 +84,14 @@ async fn observe_nic(
     let answer = match &source {
         NicSource::Named(name) => {
             return match check_allowed(&namespace, *name, vcenter, caches) {
-                Ok(()) => nic_on_named(*name, kind, vcenter).await,
+                Ok(()) => resolve_named_nic(*name, kind, vcenter).await,
                 Err(unmet) => Ok(Err(unmet)),
             };
         }
         NicSource::VirtualNetwork(name) => {
             let network = caches.networks.cache().get(Some(&namespace), name);
             return match check_network(&namespace, name, network.as_deref()) {
-                Ok(()) => nic_on_named(None, kind, vcenter).await,
+                Ok(()) => resolve_named_nic(None, kind, vcenter).await,
                 Err(unmet) => Ok(Err(unmet)),
             };
         }
@@ -105,9 +105,9 @@ async fn observe_nic(
         }
     };
     match answer {
-        Some(Ok(realization)) => realized_nic(kind, realization, pool, vcenter).await,
+        Some(Ok(realization)) => build_realized_nic(kind, realization, pool, vcenter).await,
         Some(Err(unmet)) => Ok(Err(unmet)),
-        None => Ok(Err(absent(&namespace, &source))),
+        None => Ok(Err(describe_absence(&namespace, &source))),
     }
 }
 
@@ -126,13 +126,13 @@ fn sentence(text: &str) -> String {
 
 /// Returns the addresses that network providers have assigned to the VM's NICs, according to the caches. Objects that belong to
 /// other VMs don't count.
-pub fn assigned_addresses(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Vec<IpAddr> {
+pub fn list_assigned_addresses(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Vec<IpAddr> {
     let default = [VirtualMachineNetworkInterface::default()];
     let interfaces = vm.spec.network_interfaces.as_slice();
     let interfaces = if interfaces.is_empty() { &default } else { interfaces };
     let (namespace, providers) = (vm.namespace(), network_providers(vcenter, caches));
     let of = |interface: &VirtualMachineNetworkInterface| -> Vec<IpAddr> {
-        let (kind, name) = match nic_source(vm, interface, providers) {
+        let (kind, name) = match resolve_nic_source(vm, interface, providers) {
             Ok(NicSource::Given(kind, name)) => (kind, name.to_owned()),
             Ok(NicSource::Requested(kind, name)) => (kind, name),
             Ok(NicSource::Named(_) | NicSource::VirtualNetwork(_)) | Err(_) => return Vec::new(),
@@ -192,7 +192,7 @@ fn read_answer(
 /// Checks that the object can be used for `vm`. An object of another VM would give both VMs the same MAC and address. An object
 /// that is being deleted, such as the one of an earlier VM with the same name, is requested again after it is gone.
 fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) -> Need<()> {
-    let named = named(object);
+    let named = describe_object(object);
     if let Some(other) = other_user(object, vm) {
         let message = format!(
             "{named} is the network adapter of VirtualMachine {other}. Rename this VirtualMachine, or use another network or interface"
@@ -206,7 +206,7 @@ fn check_usable<K: Resource<DynamicType = ()>>(object: &K, vm: &VirtualMachine) 
     }
 }
 
-fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
+fn describe_absence(namespace: &str, source: &NicSource<'_>) -> Unmet {
     let word = |kind: &InterfaceKind| match kind {
         InterfaceKind::NetOperator => "NetworkInterface",
         InterfaceKind::Nsx => "VirtualNetworkInterface",
@@ -221,7 +221,7 @@ fn absent(namespace: &str, source: &NicSource<'_>) -> Unmet {
 }
 
 /// Returns a NIC on the network with this name, or on the default network.
-async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> Result<Need<Nic>, Error> {
+async fn resolve_named_nic(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> Result<Need<Nic>, Error> {
     let Some(name) = name.or(vcenter.settings.network.as_deref()) else {
         let message = "The provider configuration has no Network to connect the network adapter to. Add the key, or set networkName";
         return Ok(Err(wrong(message)));
@@ -230,7 +230,7 @@ async fn nic_on_named(name: Option<&str>, kind: NicKind, vcenter: &VCenter) -> R
 }
 
 /// Returns a NIC with the network provider's settings.
-async fn realized_nic(
+async fn build_realized_nic(
     kind: NicKind,
     realization: Realization,
     pool: Option<&MoRef>,

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use api::conditions::{self, Condition, vmop as reason};
 use api::net::netoperator::{self, NetworkInterface};
 use api::net::{self, VirtualNetwork, VirtualNetworkInterface};
-use kit::events::named;
+use kit::events::describe_object;
 
-use super::adapter::{Address, Addressing, prefix_of};
+use super::adapter::{Addressing, StaticAddress, prefix_of};
 use crate::unmet::{Need, Unmet};
 
 /// The network provider's ID for a network.
@@ -44,9 +44,9 @@ pub fn check_network(namespace: &str, name: &str, network: Option<&VirtualNetwor
 
 /// Reads net-operator's settings from the interface's status. `segments` is true if the network ID is an NSX segment.
 pub fn read_net_operator(interface: &NetworkInterface, segments: bool) -> Need<Realization> {
-    let named = named(interface);
+    let named = describe_object(interface);
     let status = interface.status.clone().unwrap_or_default();
-    ready(&named, &status.conditions)?;
+    require_ready(&named, &status.conditions)?;
     let id = filled(status.network_id).ok_or_else(|| lacks(&named, "networkID"))?;
     let addresses = status.ip_configs.iter().filter(|config| !config.ip.is_empty());
     let addresses = addresses.map(|config| {
@@ -70,9 +70,9 @@ pub fn read_net_operator(interface: &NetworkInterface, segments: bool) -> Need<R
 
 /// Reads NSX's settings from the interface's status.
 pub fn read_nsx(interface: &VirtualNetworkInterface) -> Need<Realization> {
-    let named = named(interface);
+    let named = describe_object(interface);
     let status = interface.status.clone().unwrap_or_default();
-    ready(&named, &status.conditions)?;
+    require_ready(&named, &status.conditions)?;
     let segment = status.provider_status.and_then(|provider| filled(provider.nsx_logical_switch_id));
     let segment = segment.ok_or_else(|| lacks(&named, "providerStatus.nsxLogicalSwitchID"))?;
     let addresses = status.ip_addresses.iter().filter(|address| !address.ip.is_empty());
@@ -108,7 +108,7 @@ fn mac(given: Option<String>) -> Option<String> {
     filled(given).map(|mac| mac.replace('-', ":").to_ascii_lowercase())
 }
 
-fn ready(named: &str, conditions: &[Condition]) -> Need<()> {
+fn require_ready(named: &str, conditions: &[Condition]) -> Need<()> {
     if conditions::holds(conditions, net::READY) {
         return Ok(());
     }
@@ -133,13 +133,13 @@ fn lacks(named: &str, field: &str) -> Unmet {
     ))
 }
 
-fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str) -> Need<Address> {
+fn address(named: &str, ip: &str, prefix: Option<u8>, mask: &str, gateway: &str) -> Need<StaticAddress> {
     let parsed: Option<IpAddr> = ip.parse().ok();
     let prefix = prefix.or_else(|| prefix_of(mask));
     let gateway = Some(gateway).filter(|gateway| !gateway.is_empty()).map(str::parse::<IpAddr>).transpose();
     match (parsed, prefix, gateway) {
         (Some(ip), Some(prefix), Ok(gateway)) if prefix <= if ip.is_ipv4() { 32 } else { 128 } => {
-            Ok(Address { ip, prefix, gateway })
+            Ok(StaticAddress { ip, prefix, gateway })
         }
         _ => Err(wrong(format!(
             "{named} has an address that can't be read ({ip} {mask}). Contact the administrator of the network provider"

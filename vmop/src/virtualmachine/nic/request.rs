@@ -5,7 +5,7 @@ use api::net::netoperator::{self, NetworkInterface, NetworkInterfaceSpec};
 use api::net::{VirtualNetworkInterface, VirtualNetworkInterfaceSpec};
 use api::vmop::{VirtualMachine, VirtualMachineNetworkInterface};
 use kit::apply::{Api, is_already_exists};
-use kit::events::named;
+use kit::events::describe_object;
 use kit::index::key;
 use kit::watch::Watchable;
 use kube::api::ObjectMeta;
@@ -111,9 +111,10 @@ pub async fn create_requests(requests: &[NicRequest], api: &Api) -> Result<(), E
 /// Creates a network interface object. An existing object with this name is left unchanged, because it may be another VM's.
 async fn create_request<K: Watchable + Serialize>(object: &K, api: &Api) -> Result<(), Error> {
     match api.create(object).await {
-        Err(error) if is_already_exists(&error) => {
-            Err(Error::Unsettled(format!("{} already exists. VM Operator reads it again", named(object))))
-        }
+        Err(error) if is_already_exists(&error) => Err(Error::Unsettled(format!(
+            "{} already exists. VM Operator reads it again",
+            describe_object(object)
+        ))),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(()),
     }

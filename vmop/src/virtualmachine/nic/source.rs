@@ -39,7 +39,7 @@ pub struct NetworkProviders {
 }
 
 /// Returns the source that defines the network of a NIC. The function is long because it is a table of providers and types.
-pub fn nic_source<'a>(
+pub fn resolve_nic_source<'a>(
     vm: &VirtualMachine,
     interface: &'a VirtualMachineNetworkInterface,
     providers: NetworkProviders,
@@ -47,10 +47,10 @@ pub fn nic_source<'a>(
     if let Some(given) = &interface.provider_ref {
         return match (given.api_group.as_str(), given.kind.as_str()) {
             (netoperator::GROUP, "NetworkInterface") => {
-                Ok(NicSource::Given(served(InterfaceKind::NetOperator, providers)?, &given.name))
+                Ok(NicSource::Given(require_served(InterfaceKind::NetOperator, providers)?, &given.name))
             }
             (net::GROUP, "VirtualNetworkInterface") => {
-                Ok(NicSource::Given(served(InterfaceKind::Nsx, providers)?, &given.name))
+                Ok(NicSource::Given(require_served(InterfaceKind::Nsx, providers)?, &given.name))
             }
             (group, kind) => Err(wrong(format!(
                 "providerRef names a {kind} of {group}. Name a NetworkInterface of {}",
@@ -59,7 +59,8 @@ pub fn nic_source<'a>(
         };
     }
     let name = interface.network_name.as_deref().filter(|name| !name.is_empty());
-    let requested = |kind| Ok(NicSource::Requested(served(kind, providers)?, request_name(vm, kind, name)));
+    let requested =
+        |kind| Ok(NicSource::Requested(require_served(kind, providers)?, request_name(vm, kind, name)));
     let type_ = match (interface.network_type.as_deref().unwrap_or_default(), providers.configured) {
         ("", Some(NetworkProvider::Distributed)) => NETWORK_TYPE_DISTRIBUTED,
         ("", Some(NetworkProvider::Nsx)) => NETWORK_TYPE_NSX_T,
@@ -83,7 +84,7 @@ pub fn nic_source<'a>(
     }
 }
 
-fn served(kind: InterfaceKind, providers: NetworkProviders) -> Need<InterfaceKind> {
+fn require_served(kind: InterfaceKind, providers: NetworkProviders) -> Need<InterfaceKind> {
     let (there, word, who) = match kind {
         InterfaceKind::NetOperator => (providers.net_operator, "NetworkInterface", "net-operator"),
         InterfaceKind::Nsx => (providers.nsx, "VirtualNetworkInterface", "NSX's container plug-in"),

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use super::adapter::*;
 use super::realization::{NetworkId, Realization, read_net_operator, read_nsx};
 use super::request::{InterfaceKind, NicRequest, nic_request, request_names};
-use super::source::{NetworkProviders, NicSource, nic_source};
+use super::source::{NetworkProviders, NicSource, resolve_nic_source};
 use crate::caches::made_for;
 use crate::testing::fixtures;
 use crate::unmet::Need;
@@ -66,7 +66,11 @@ fn who_says_which_network_a_nic_is_connected_to() {
         ("nsx-t", named, NicSource::VirtualNetwork("net")),
     ] {
         let interface = interface(network_type);
-        assert_eq!(nic_source(&vm(), &interface, providers), Ok(plug), "{network_type:?} {providers:?}");
+        assert_eq!(
+            resolve_nic_source(&vm(), &interface, providers),
+            Ok(plug),
+            "{network_type:?} {providers:?}"
+        );
     }
     for (network_type, providers, words) in [
         ("nsx-t-subnet", ALL, "not supported"),
@@ -77,7 +81,7 @@ fn who_says_which_network_a_nic_is_connected_to() {
             "does not serve the kind NetworkInterface",
         ),
     ] {
-        let unmet = nic_source(&vm(), &interface(network_type), providers).unwrap_err();
+        let unmet = resolve_nic_source(&vm(), &interface(network_type), providers).unwrap_err();
         assert!(unmet.message.contains(words), "{network_type}: {}", unmet.message);
     }
 }
@@ -90,13 +94,13 @@ fn a_nic_may_name_the_object_itself() {
     };
     let of_net_operator = given("netoperator.vmware.com", "NetworkInterface");
     let mine = NicSource::Given(InterfaceKind::NetOperator, "mine");
-    assert_eq!(nic_source(&vm(), &of_net_operator, ALL), Ok(mine));
-    let message = nic_source(&vm(), &of_net_operator, NOBODY).unwrap_err().message;
+    assert_eq!(resolve_nic_source(&vm(), &of_net_operator, ALL), Ok(mine));
+    let message = resolve_nic_source(&vm(), &of_net_operator, NOBODY).unwrap_err().message;
     assert!(message.contains("Install net-operator"), "{message}");
     let of_nsx = given("vmware.com", "VirtualNetworkInterface");
-    assert_eq!(nic_source(&vm(), &of_nsx, ALL), Ok(NicSource::Given(InterfaceKind::Nsx, "mine")));
+    assert_eq!(resolve_nic_source(&vm(), &of_nsx, ALL), Ok(NicSource::Given(InterfaceKind::Nsx, "mine")));
     let other = given("crd.nsx.vmware.com", "SubnetPort");
-    let message = nic_source(&vm(), &other, ALL).unwrap_err().message;
+    let message = resolve_nic_source(&vm(), &other, ALL).unwrap_err().message;
     assert!(message.contains("SubnetPort of crd.nsx.vmware.com"), "{message}");
 }
 

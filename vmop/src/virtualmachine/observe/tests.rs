@@ -18,7 +18,7 @@ use crate::testing::vcsim::{clone_vm, template, template_key, vcenter, wanted};
 use crate::vcenter::VCenter;
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::observe::observe_runtime;
-use crate::virtualmachine::status::{Outcome, status};
+use crate::virtualmachine::status::{Outcome, compute_status};
 
 mod power_on;
 
@@ -69,7 +69,7 @@ async fn a_vm_that_was_just_created_is_not_ready_before_its_probe_answers() {
     let ctx = context(&started, &vcenter);
     let mut vm = fixtures::virtual_machine();
     let ready = |vm: &_, facts: &_| {
-        let status = status(vm, Some(facts), &Outcome::Done(Some(&made)));
+        let status = compute_status(vm, Some(facts), &Outcome::Done(Some(&made)));
         conditions::find(&status.conditions, conditions::READY).unwrap().status.clone()
     };
     vm.spec.readiness_probe = None;

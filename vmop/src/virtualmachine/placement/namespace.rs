@@ -24,30 +24,30 @@ pub fn namespace_zones(namespace: &str, caches: &Caches) -> Vec<ZonePlacements> 
 pub fn namespace_placements(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Vec<Placement>> {
     let zones = namespace_zones(namespace, caches);
     if zones.is_empty() {
-        return Ok(vec![annotated(namespace, vcenter, caches)?]);
+        return Ok(vec![read_annotated(namespace, vcenter, caches)?]);
     }
     Ok(zones.into_iter().flat_map(|zone| zone.placements).collect())
 }
 
 /// Returns the namespace's placement for this VM: in the VM's zone, or from the namespace's annotations and the provider
 /// configuration.
-pub fn vm_home(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
+pub fn resolve_home(vm: &VirtualMachine, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
     let namespace = vm.namespace().unwrap_or_default();
     let zones = namespace_zones(&namespace, caches);
     match choose_zone(vm, &zones)? {
         Some((_, place)) => Ok(place.clone()),
-        None => annotated(&namespace, vcenter, caches),
+        None => read_annotated(&namespace, vcenter, caches),
     }
 }
 
-fn annotated(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
+fn read_annotated(namespace: &str, vcenter: &VCenter, caches: &Caches) -> Need<Placement> {
     let object = caches.shared.namespaces.get(None, namespace);
     let annotated = |key: &str| object.as_ref().and_then(|object| object.annotations().get(key).cloned());
     namespace_placement(namespace, annotated, &vcenter.settings)
 }
 
 /// Returns the VM's zone: from its label, its resource pool, the last status, or the choice for a new VM, in this order.
-pub fn vm_zone(vm: &VirtualMachine, vsphere_vm: &Vm, caches: &Caches) -> Option<String> {
+pub fn resolve_zone(vm: &VirtualMachine, vsphere_vm: &Vm, caches: &Caches) -> Option<String> {
     let asked = vm.labels().get(label::ZONE).filter(|zone| !zone.is_empty()).cloned();
     let zones = namespace_zones(&vm.namespace().unwrap_or_default(), caches);
     let by_pool = || {

@@ -10,7 +10,7 @@ use crate::unmet::{Need, Unmet};
 use crate::vcenter::{Placement, VCenter};
 
 /// Returns the VM's placement: from its resource policy, or `home` without one.
-pub fn vm_placement(
+pub fn resolve_placement(
     vm: &VirtualMachine,
     home: &Placement,
     vcenter: &VCenter,

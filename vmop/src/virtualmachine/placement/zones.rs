@@ -12,7 +12,7 @@ use vsphere::MoRef;
 use crate::stable_hash::stable_hash;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::Placement;
-use crate::vcenter::settings::Settings;
+use crate::vcenter::settings::ProviderSettings;
 
 /// A zone of a namespace, with its placements for VMs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct ZonePlacements {
 pub fn namespace_placement(
     namespace: &str,
     annotated: impl Fn(&str) -> Option<String>,
-    settings: &Settings,
+    settings: &ProviderSettings,
 ) -> Need<Placement> {
     let lacks = |key: &str| {
         Unmet::wrong(

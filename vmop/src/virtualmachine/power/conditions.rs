@@ -11,7 +11,7 @@ use super::operation::{PowerOperation, SOFT_TIMEOUT, power_operation, restart_du
 use super::state::{checks, power_word, wanted_power};
 use crate::virtualmachine::condition_types;
 use crate::virtualmachine::error::{Error, UNREACHABLE};
-use crate::virtualmachine::step::Mode;
+use crate::virtualmachine::step::PowerMode;
 
 pub fn power_condition(
     vm: &VirtualMachine,
@@ -58,7 +58,7 @@ fn power_pending(vm: &VirtualMachine, vsphere_vm: &Vm, is: PowerState, now: Time
         let message = "The VM is off, and only a running VM can be suspended. Power it on first".to_owned();
         return pending(INFO, known::POWERED_OFF, message);
     }
-    match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
+    match power_operation(vm, vsphere_vm, wanted, PowerMode::into_state(vm, wanted), now) {
         PowerOperation::ToolsNotRunning => {
             let (operation, field) = if wanted == PowerState::Suspended {
                 ("suspend", "suspendMode")
@@ -100,7 +100,8 @@ pub fn restart_condition(vm: &VirtualMachine, vsphere_vm: &Vm, now: jiff::Timest
         return Some(Condition::is_false(condition_types::RESTART, ERROR, known::INVALID_SPEC, message));
     }
     restart_due(vm, vsphere_vm, now)?;
-    let unreachable = Mode::of(vm.spec.restart_mode.as_deref()) == Mode::Soft && !tools_running(vsphere_vm);
+    let unreachable =
+        PowerMode::of(vm.spec.restart_mode.as_deref()) == PowerMode::Soft && !tools_running(vsphere_vm);
     (unreachable && vsphere_vm.power_state == Some(PowerState::On)).then(|| {
         let message = "A soft restart needs VMware Tools, which are not running in the guest. Start VMware Tools, or set restartMode to trySoft or hard";
         Condition::is_false(condition_types::RESTART, WARNING, known::VIRTUAL_MACHINE_TOOLS_NOT_RUNNING, message)

@@ -8,7 +8,7 @@ use vsphere::Vm;
 use vsphere::inventory::{PowerState, ToolsState};
 
 use super::state::{power_word, wanted_power};
-use crate::virtualmachine::step::{Mode, Step, last_restart};
+use crate::virtualmachine::step::{PowerMode, Step, last_restart};
 
 /// The time after which a `trySoft` operation becomes hard, as in vm-operator.
 pub const SOFT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
@@ -32,7 +32,7 @@ pub fn power_operation(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
     state: PowerState,
-    mode: Mode,
+    mode: PowerMode,
     now: Timestamp,
 ) -> PowerOperation {
     // Only a running guest can be asked, and only to shut down or to stand by.
@@ -40,10 +40,10 @@ pub fn power_operation(
         return PowerOperation::Hard;
     }
     match (mode, tools_running(vsphere_vm)) {
-        (Mode::Hard, _) | (Mode::TrySoft, false) => PowerOperation::Hard,
-        (Mode::Soft, true) => PowerOperation::Guest(None),
-        (Mode::Soft, false) => PowerOperation::ToolsNotRunning,
-        (Mode::TrySoft, true) => {
+        (PowerMode::Hard, _) | (PowerMode::TrySoft, false) => PowerOperation::Hard,
+        (PowerMode::Soft, true) => PowerOperation::Guest(None),
+        (PowerMode::Soft, false) => PowerOperation::ToolsNotRunning,
+        (PowerMode::TrySoft, true) => {
             let until =
                 guest_asked_since(vm, state, now).unwrap_or(now).saturating_add(SOFT_TIMEOUT).unwrap_or(now);
             if now < until { PowerOperation::Guest(Some(until)) } else { PowerOperation::Hard }
@@ -91,10 +91,10 @@ pub fn restart_now(vm: &VirtualMachine, now: Timestamp) -> Timestamp {
 /// Returns the restart step if a restart is due and, for a soft restart, VMware Tools are running.
 pub fn restart_step(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option<Step> {
     let asked = restart_due(vm, vsphere_vm, now)?;
-    let mode = match (Mode::of(vm.spec.restart_mode.as_deref()), tools_running(vsphere_vm)) {
-        (Mode::Hard, _) | (Mode::TrySoft, false) => Mode::Hard,
-        (Mode::Soft | Mode::TrySoft, true) => Mode::Soft,
-        (Mode::Soft, false) => return None,
+    let mode = match (PowerMode::of(vm.spec.restart_mode.as_deref()), tools_running(vsphere_vm)) {
+        (PowerMode::Hard, _) | (PowerMode::TrySoft, false) => PowerMode::Hard,
+        (PowerMode::Soft | PowerMode::TrySoft, true) => PowerMode::Soft,
+        (PowerMode::Soft, false) => return None,
     };
     Some(Step::Restart(mode, asked))
 }
@@ -106,7 +106,7 @@ pub fn next_look(vm: &VirtualMachine, vsphere_vm: &Vm, now: Timestamp) -> Option
     let at = if vsphere_vm.power_state == Some(wanted) {
         pending_restart(vm, vsphere_vm).filter(|at| wanted == PowerState::On && *at > now)
     } else {
-        match power_operation(vm, vsphere_vm, wanted, Mode::into_state(vm, wanted), now) {
+        match power_operation(vm, vsphere_vm, wanted, PowerMode::into_state(vm, wanted), now) {
             PowerOperation::Guest(until) => until,
             PowerOperation::Hard | PowerOperation::ToolsNotRunning => None,
         }
@@ -144,15 +144,15 @@ mod tests {
         let since = |minute| Some(soft_power_note(PowerState::Off, at(minute)));
         let other = Some(soft_power_note(PowerState::Suspended, at(-9)));
         for (mode, hears, asked, way_then) in [
-            (Mode::Hard, true, None, PowerOperation::Hard),
-            (Mode::Soft, true, None, PowerOperation::Guest(None)),
-            (Mode::Soft, true, since(-60), PowerOperation::Guest(None)),
-            (Mode::Soft, false, None, PowerOperation::ToolsNotRunning),
-            (Mode::TrySoft, false, None, PowerOperation::Hard),
-            (Mode::TrySoft, true, None, PowerOperation::Guest(Some(at(5)))),
-            (Mode::TrySoft, true, since(-4), PowerOperation::Guest(Some(at(1)))),
-            (Mode::TrySoft, true, since(-5), PowerOperation::Hard),
-            (Mode::TrySoft, true, other, PowerOperation::Guest(Some(at(5)))),
+            (PowerMode::Hard, true, None, PowerOperation::Hard),
+            (PowerMode::Soft, true, None, PowerOperation::Guest(None)),
+            (PowerMode::Soft, true, since(-60), PowerOperation::Guest(None)),
+            (PowerMode::Soft, false, None, PowerOperation::ToolsNotRunning),
+            (PowerMode::TrySoft, false, None, PowerOperation::Hard),
+            (PowerMode::TrySoft, true, None, PowerOperation::Guest(Some(at(5)))),
+            (PowerMode::TrySoft, true, since(-4), PowerOperation::Guest(Some(at(1)))),
+            (PowerMode::TrySoft, true, since(-5), PowerOperation::Hard),
+            (PowerMode::TrySoft, true, other, PowerOperation::Guest(Some(at(5)))),
         ] {
             let mut vm = fixtures::virtual_machine();
             vm.metadata.annotations = asked.map(|value| [(annotation::SOFT_POWER.to_owned(), value)].into());
@@ -172,13 +172,13 @@ mod tests {
         let mut vsphere_vm = fixtures::vsphere_vm();
         assert_eq!(restart_step(&vm, &vsphere_vm, at(9)), None);
         assert_eq!(next_look(&vm, &vsphere_vm, at(9)), Some(SignedDuration::from_mins(1)));
-        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(PowerMode::Hard, at(10))));
         vm.spec.restart_mode = Some("trySoft".into());
-        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(Mode::Hard, at(10))));
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(PowerMode::Hard, at(10))));
         vm.spec.restart_mode = Some("soft".into());
         assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), None);
         vsphere_vm.guest.tools = Some(ToolsState::Running);
-        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(Mode::Soft, at(10))));
+        assert_eq!(restart_step(&vm, &vsphere_vm, at(10)), Some(Step::Restart(PowerMode::Soft, at(10))));
         vsphere_vm.extra_config.extend([restart_note(at(10))]);
         assert_eq!(restart_step(&vm, &vsphere_vm, at(11)), None);
         assert_eq!(next_look(&vm, &vsphere_vm, at(11)), None);

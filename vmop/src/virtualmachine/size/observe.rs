@@ -10,7 +10,7 @@ use crate::unmet::Need;
 use crate::vcenter::{Placement, VCenter};
 
 /// Returns the size for a VM to be created in `home`.
-pub async fn needed_size(
+pub async fn resolve_needed_size(
     vm: &VirtualMachine,
     home: &Placement,
     vcenter: &VCenter,
@@ -20,7 +20,7 @@ pub async fn needed_size(
     let bound = !caches.bindings_by_class.refs(&key(Some(&namespace), &vm.spec.class_name)).is_empty();
     let class = caches.classes.get(None, &vm.spec.class_name);
     Ok(match check_class(vm, class.as_deref(), bound) {
-        Ok(class) => match parse_size(class, megahertz(class, home, vcenter).await?) {
+        Ok(class) => match parse_size(class, read_clock_rate(class, home, vcenter).await?) {
             Ok(size) => {
                 let threads = vcenter.threads(&home.pool, i64::from(size.cpus)).await?;
                 check_threads(vm, size, threads)
@@ -32,7 +32,7 @@ pub async fn needed_size(
 }
 
 /// Returns the size that an existing VM's class defines, if known.
-pub async fn class_size(
+pub async fn read_class_size(
     vm: &VirtualMachine,
     home: Option<&Placement>,
     vcenter: &VCenter,
@@ -40,7 +40,7 @@ pub async fn class_size(
 ) -> Option<Size> {
     let class = caches.classes.get(None, &vm.spec.class_name)?;
     let megahertz = match home {
-        Some(home) => megahertz(&class, home, vcenter).await.ok()?,
+        Some(home) => read_clock_rate(&class, home, vcenter).await.ok()?,
         None if counts_cores(&class) => return None,
         None => 0,
     };
@@ -48,7 +48,7 @@ pub async fn class_size(
 }
 
 /// Returns the clock rate of the pool's hosts in MHz, or zero if the class doesn't need it.
-async fn megahertz(
+async fn read_clock_rate(
     class: &VirtualMachineClass,
     home: &Placement,
     vcenter: &VCenter,

@@ -9,7 +9,7 @@ use vsphere::inventory::PowerState;
 use vsphere::{Allocation, BaseConfig, ConfigSpec, Vm};
 
 use crate::virtualmachine::size::class::Size;
-use crate::virtualmachine::step::{Step, allocated, explicit, hardware_version};
+use crate::virtualmachine::step::{Step, allocated, fill_defaults, hardware_version};
 
 /// The relation between a VM's size and its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub enum Sized {
 }
 
 /// Compares the VM's size with its class's `size`.
-pub fn sized(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
+pub fn compare_size(vm: &VirtualMachine, vsphere_vm: &Vm, size: &Size) -> Sized {
     let renamed = renamed(vm);
-    let sized = difference(vsphere_vm, size) == ConfigSpec::default();
+    let sized = compute_size_change(vsphere_vm, size) == ConfigSpec::default();
     if sized && !(renamed && settings(size).is_some()) {
         Sized::Synced
     } else if renamed {
@@ -71,19 +71,19 @@ pub fn class_note(vm: &VirtualMachine) -> String {
 /// `set` is true if the settings besides CPU and memory are applied.
 pub fn needs_note(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>, set: bool) -> bool {
     let so = |size: &Size| {
-        let sized = difference(vsphere_vm, size) == ConfigSpec::default();
+        let sized = compute_size_change(vsphere_vm, size) == ConfigSpec::default();
         sized && (set || settings(size).is_none())
     };
     renamed(vm) && size.is_some_and(so)
 }
 
 /// Returns the steps for a VM that is off: a new size, newer hardware, and the changes that are also possible while a VM runs.
-pub fn offline(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>) -> Vec<Step> {
-    let mut spec = online(vm, vsphere_vm);
+pub fn plan_offline_steps(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>) -> Vec<Step> {
+    let mut spec = plan_online_changes(vm, vsphere_vm);
     if let Some(size) = size
-        && matches!(sized(vm, vsphere_vm, size), Sized::Renamed | Sized::Follows)
+        && matches!(compare_size(vm, vsphere_vm, size), Sized::Renamed | Sized::Follows)
     {
-        let resized = difference(vsphere_vm, size);
+        let resized = compute_size_change(vsphere_vm, size);
         let change_tracking_enabled = spec.change_tracking_enabled;
         spec = ConfigSpec { change_tracking_enabled, base: settings(size), ..resized };
     }
@@ -97,7 +97,7 @@ pub fn offline(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>) -> Vec
 }
 
 /// Returns the changes that are also possible while the VM runs.
-pub fn online(vm: &VirtualMachine, vsphere_vm: &Vm) -> ConfigSpec {
+pub fn plan_online_changes(vm: &VirtualMachine, vsphere_vm: &Vm) -> ConfigSpec {
     let wanted = vm.spec.advanced_options.as_ref().and_then(|options| options.change_block_tracking);
     ConfigSpec {
         change_tracking_enabled: wanted
@@ -107,15 +107,15 @@ pub fn online(vm: &VirtualMachine, vsphere_vm: &Vm) -> ConfigSpec {
 }
 
 /// Returns true if the VM isn't off and has older virtual hardware than the spec requests.
-pub fn outdated(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
+pub fn has_outdated_hardware(vm: &VirtualMachine, vsphere_vm: &Vm) -> bool {
     let least = vm.spec.min_hardware_version.and_then(|version| u32::try_from(version).ok());
     vsphere_vm.power_state != Some(PowerState::Off)
         && least.zip(hardware_version(vsphere_vm)).is_some_and(|(least, is)| is < least)
 }
 
 /// Returns the settings that change the VM's size to `size`.
-fn difference(vsphere_vm: &Vm, size: &Size) -> ConfigSpec {
-    let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| explicit(wanted));
+fn compute_size_change(vsphere_vm: &Vm, size: &Size) -> ConfigSpec {
+    let other = |is: Allocation, wanted: Allocation| (!allocated(is, wanted)).then(|| fill_defaults(wanted));
     let num_cpus = (vsphere_vm.num_cpus != size.cpus).then_some(size.cpus);
     ConfigSpec {
         num_cpus,
@@ -151,9 +151,9 @@ mod tests {
             (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
             vm.metadata.annotations =
                 Some(annotations.into_iter().map(|(key, value)| (key.to_owned(), value)).collect());
-            assert_eq!(sized(&vm, &vsphere_vm, wanted), relation);
+            assert_eq!(compare_size(&vm, &vsphere_vm, wanted), relation);
             let resizes = matches!(relation, Sized::Renamed | Sized::Follows);
-            assert_eq!(!offline(&vm, &vsphere_vm, Some(wanted)).is_empty(), resizes);
+            assert_eq!(!plan_offline_steps(&vm, &vsphere_vm, Some(wanted)).is_empty(), resizes);
         }
     }
 
@@ -171,14 +171,14 @@ mod tests {
         let vm = of_class("best-effort-small");
         let mut vsphere_vm = fixtures::vsphere_vm();
         (vsphere_vm.cpu_allocation, vsphere_vm.memory_allocation) = (size.cpu, size.memory);
-        let steps = offline(&vm, &vsphere_vm, Some(&size));
+        let steps = plan_offline_steps(&vm, &vsphere_vm, Some(&size));
         let [Step::Reconfigure(spec)] = steps.as_slice() else { panic!("{steps:?}") };
         assert!(spec.base.is_some() && !steps[0].is_done(&vsphere_vm), "nothing shows whether they are set");
         assert!(!needs_note(&vm, &vsphere_vm, Some(&size), false));
         assert!(needs_note(&vm, &vsphere_vm, Some(&size), true));
         let vm = of_class("guaranteed-small");
-        assert_eq!(sized(&vm, &vsphere_vm, &size), Sized::Synced);
-        assert!(offline(&vm, &vsphere_vm, Some(&size)).is_empty());
+        assert_eq!(compare_size(&vm, &vsphere_vm, &size), Sized::Synced);
+        assert!(plan_offline_steps(&vm, &vsphere_vm, Some(&size)).is_empty());
     }
 
     #[test]
@@ -190,10 +190,10 @@ mod tests {
             change_block_tracking: Some(true),
             ..api::vmop::VirtualMachineAdvancedOptions::default()
         });
-        let steps = offline(&vm, &vsphere_vm, None);
+        let steps = plan_offline_steps(&vm, &vsphere_vm, None);
         assert_eq!(steps.iter().map(Step::word).collect::<Vec<_>>(), ["reconfigure", "upgrade"]);
-        assert!(outdated(&vm, &vsphere_vm));
+        assert!(has_outdated_hardware(&vm, &vsphere_vm));
         (vsphere_vm.change_tracking, vsphere_vm.hardware_version) = (Some(true), "vmx-21".into());
-        assert!(offline(&vm, &vsphere_vm, None).iter().all(|step| step.is_done(&vsphere_vm)));
+        assert!(plan_offline_steps(&vm, &vsphere_vm, None).iter().all(|step| step.is_done(&vsphere_vm)));
     }
 }

@@ -15,7 +15,7 @@ pub fn blocked_status(vm: &VirtualMachine, error: &Error) -> VirtualMachineStatu
         _ => ERROR,
     };
     let reason = if severity == INFO { known::DELETING } else { known::DELETION_FAILED };
-    deleting(vm, Condition::is_false(READY, severity, reason, error.advised()))
+    build_deletion_status(vm, Condition::is_false(READY, severity, reason, error.advised()))
 }
 
 /// Returns the status of a VirtualMachine that only has finalizers of other controllers, or `None` without such finalizers.
@@ -25,10 +25,10 @@ pub fn let_go_status(vm: &VirtualMachine) -> Option<VirtualMachineStatus> {
     let message = format!(
         "The VM is gone from vCenter. Deletion of the object is blocked by finalizer {finalizers}, which this controller does not own. Its owner must remove it"
     );
-    Some(deleting(vm, Condition::is_false(READY, WARNING, known::DELETION_HELD, message)))
+    Some(build_deletion_status(vm, Condition::is_false(READY, WARNING, known::DELETION_HELD, message)))
 }
 
-fn deleting(vm: &VirtualMachine, ready: Condition) -> VirtualMachineStatus {
+fn build_deletion_status(vm: &VirtualMachine, ready: Condition) -> VirtualMachineStatus {
     let mut status = vm.status.clone().unwrap_or_default();
     status.phase = Some(vm_phase::DELETING.to_owned());
     status.conditions.retain(|condition| condition.type_ != READY);

@@ -12,7 +12,7 @@ use vsphere::Vm;
 
 use super::facts::Facts;
 use super::identity::find::Found;
-use super::nic::claims::kept;
+use super::nic::claims::list_kept_addresses;
 use super::power::state::power_word;
 use super::readiness::address;
 use super::step::{hardware_version, last_restart};
@@ -22,15 +22,19 @@ pub use summary::describe_question;
 
 pub use deletion::{blocked_status, let_go_status};
 pub use informational::paused_status;
-pub use outcome::{Outcome, Progress, describe_overdue};
+pub use outcome::{Outcome, StepProgress, describe_overdue};
 
 /// Computes the status of `vm`. The conditions don't have transition times yet.
-pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>) -> VirtualMachineStatus {
+pub fn compute_status(
+    vm: &VirtualMachine,
+    facts: Option<&Facts>,
+    outcome: &Outcome<'_>,
+) -> VirtualMachineStatus {
     let old = vm.status.clone().unwrap_or_default();
     let vsphere_vm = match (outcome, facts.map(|facts| &facts.found)) {
         (
             Outcome::Done(Some(vsphere_vm))
-            | Outcome::Underway(Progress { vsphere_vm: Some(vsphere_vm), overdue: _ }),
+            | Outcome::Underway(StepProgress { vsphere_vm: Some(vsphere_vm), overdue: _ }),
             _,
         ) => Some(*vsphere_vm),
         (_, Some(Found::Ours(vsphere_vm) | Found::Moved(vsphere_vm))) => Some(&**vsphere_vm),
@@ -41,17 +45,18 @@ pub fn status(vm: &VirtualMachine, facts: Option<&Facts>, outcome: &Outcome<'_>)
         Some(vsphere_vm) => VirtualMachineStatus {
             zone: facts.and_then(|facts| facts.runtime.zone.clone()).or(old.zone.clone()),
             endpoint_addresses: facts.map_or_else(|| old.endpoint_addresses.clone(), endpoint_addresses),
-            ..present(vm, vsphere_vm, facts.and_then(|facts| facts.runtime.host.clone()))
+            ..build_observed_status(vm, vsphere_vm, facts.and_then(|facts| facts.runtime.host.clone()))
         },
-        None => absent(&old, facts),
+        None => keep_old_status(&old, facts),
     };
     if status.phase.as_deref() != Some(vm_phase::CREATING) {
         let has_left =
             |facts: &Facts| facts.runtime.address_conflict.is_some() || matches!(facts.found, Found::Lost(_));
-        status.kept_addresses = kept(&old, &status.endpoint_addresses, facts.is_some_and(has_left));
+        status.kept_addresses =
+            list_kept_addresses(&old, &status.endpoint_addresses, facts.is_some_and(has_left));
     }
     if let (Some(vsphere_vm), Some(known)) = (vsphere_vm, facts.and_then(|facts| facts.disks.as_ref())) {
-        status.volumes = disks::status(vm, vsphere_vm, &known.devices);
+        status.volumes = disks::report_volumes(vm, vsphere_vm, &known.devices);
     }
     if let (Some(_), Some(volumes)) = (vsphere_vm, facts.and_then(|facts| facts.volumes.as_ref())) {
         status.volumes.extend(volumes.status(vm));
@@ -65,7 +70,7 @@ fn endpoint_addresses(facts: &Facts) -> Vec<String> {
     facts.runtime.endpoint_addresses.iter().map(ToString::to_string).collect()
 }
 
-fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> VirtualMachineStatus {
+fn build_observed_status(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> VirtualMachineStatus {
     let deleting = vm.metadata.deletion_timestamp.is_some();
     VirtualMachineStatus {
         host: host.or_else(|| vsphere_vm.host.as_ref().map(|host| host.id().to_owned())),
@@ -90,7 +95,7 @@ fn present(vm: &VirtualMachine, vsphere_vm: &Vm, host: Option<String>) -> Virtua
 }
 
 /// Returns the status if the VM can't be observed. The old status is kept, unless the VM is known not to exist.
-fn absent(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineStatus {
+fn keep_old_status(old: &VirtualMachineStatus, facts: Option<&Facts>) -> VirtualMachineStatus {
     match facts.map(|facts| &facts.found) {
         Some(Found::Absent | Found::Claimed(_)) => VirtualMachineStatus {
             phase: Some(vm_phase::CREATING.to_owned()),

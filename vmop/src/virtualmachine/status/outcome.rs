@@ -8,7 +8,7 @@ use crate::virtualmachine::error::Error;
 
 /// The progress of a slow step.
 #[derive(Default)]
-pub struct Progress<'a> {
+pub struct StepProgress<'a> {
     /// The VM in its current state, if the inventory contains it.
     pub vsphere_vm: Option<&'a Vm>,
     /// A task that has run for longer than usual.
@@ -29,7 +29,7 @@ pub enum Outcome<'a> {
     /// The reconcile succeeded. Contains the VM if it was created or changed.
     Done(Option<&'a Vm>),
     /// The reconcile is still running a slow step.
-    Underway(Progress<'a>),
+    Underway(StepProgress<'a>),
     /// The reconcile stopped with an error.
     Stopped(&'a Error),
 }

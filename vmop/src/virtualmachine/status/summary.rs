@@ -7,7 +7,7 @@ use vsphere::Vm;
 use vsphere::inventory::PowerState;
 
 use super::informational::{add_protected, informational_conditions, is_informational};
-use super::outcome::{Outcome, Progress, describe_overdue};
+use super::outcome::{Outcome, StepProgress, describe_overdue};
 use crate::probe::ProbeResult;
 use crate::unmet::Unmet;
 use crate::vcenter::describe_unavailable;
@@ -31,11 +31,11 @@ pub fn all_conditions(
 ) -> Vec<Condition> {
     let creation = facts.and_then(|facts| facts.creation.as_ref());
     let mut all = match (vsphere_vm, facts.map(|facts| &facts.found)) {
-        (Some(vsphere_vm), _) => existing(vm, vsphere_vm, facts, outcome),
+        (Some(vsphere_vm), _) => build_existing_conditions(vm, vsphere_vm, facts, outcome),
         (None, Some(Found::Absent)) if creation.is_some() => {
-            creation.map(|creation| missing(&creation.needs, outcome)).unwrap_or_default()
+            creation.map(|creation| build_missing_conditions(&creation.needs, outcome)).unwrap_or_default()
         }
-        _ => stopped(vm, old, facts, outcome),
+        _ => build_stopped_conditions(vm, old, facts, outcome),
     };
     // A VM that can't be seen keeps its last `Ready`, as does a VM whose probe hasn't had a result since the start of this
     // program.
@@ -47,7 +47,7 @@ pub fn all_conditions(
         ready_of_unavailable(last, probe)
     } else {
         let summed = all.iter().filter(|condition| !is_informational(vm, &condition.type_));
-        ready(&summed.collect::<Vec<_>>(), vsphere_vm, last, outcome, probe)
+        compute_ready(&summed.collect::<Vec<_>>(), vsphere_vm, last, outcome, probe)
     };
     all.insert(0, ready);
     if let Some(vsphere_vm) = vsphere_vm {
@@ -58,7 +58,7 @@ pub fn all_conditions(
 }
 
 /// Returns the conditions for an existing VM. All prerequisites are met, because the VM was created.
-fn existing(
+fn build_existing_conditions(
     vm: &VirtualMachine,
     vsphere_vm: &Vm,
     facts: Option<&Facts>,
@@ -78,7 +78,7 @@ fn existing(
     let now = facts.map_or(Timestamp::MIN, |facts| facts.now);
     all.push(match (&vsphere_vm.question, outcome) {
         (Some(question), _) => question_condition(vsphere_vm, question),
-        (None, Outcome::Underway(Progress { overdue: Some(overdue), vsphere_vm: _ })) => {
+        (None, Outcome::Underway(StepProgress { overdue: Some(overdue), vsphere_vm: _ })) => {
             let message = describe_overdue(overdue);
             Condition::is_false(condition_types::POWER, WARNING, known::TASK_OVERDUE, message)
         }
@@ -106,7 +106,7 @@ pub fn describe_question(vsphere_vm: &Vm, question: &str) -> String {
 }
 
 /// Returns a condition for each prerequisite, and one for the creation.
-fn missing(needs: &Needs, outcome: &Outcome<'_>) -> Vec<Condition> {
+fn build_missing_conditions(needs: &Needs, outcome: &Outcome<'_>) -> Vec<Condition> {
     let Needs { class, image, storage, nics, bootstrap, placement } = needs;
     let condition = |type_: &str, unmet: Option<&Unmet>| match unmet {
         None => Condition::is_true(type_),
@@ -121,11 +121,11 @@ fn missing(needs: &Needs, outcome: &Outcome<'_>) -> Vec<Condition> {
         condition(condition_types::NETWORK, nics.as_ref().err()),
         condition(condition_types::BOOTSTRAP, bootstrap.as_ref().err()),
         condition(condition_types::PLACEMENT, placement.as_ref().err()),
-        created(needs, outcome),
+        build_created_condition(needs, outcome),
     ]
 }
 
-fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
+fn build_created_condition(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
     match outcome {
         Outcome::Stopped(Error::Blocked(_)) if needs.first_unmet().is_some() => Condition::is_false(
             known::VIRTUAL_MACHINE_CREATED,
@@ -134,7 +134,7 @@ fn created(needs: &Needs, outcome: &Outcome<'_>) -> Condition {
             "Waiting for the prerequisites of the VM, which other conditions name",
         ),
         Outcome::Stopped(error) => stopped_by(error),
-        Outcome::Underway(Progress { overdue: Some(overdue), vsphere_vm: _ }) => Condition::is_false(
+        Outcome::Underway(StepProgress { overdue: Some(overdue), vsphere_vm: _ }) => Condition::is_false(
             known::VIRTUAL_MACHINE_CREATED,
             WARNING,
             known::TASK_OVERDUE,
@@ -155,7 +155,7 @@ fn unmet_condition(type_: &str, unmet: &Unmet) -> Condition {
 }
 
 /// Returns the conditions for a VM that wasn't found: the last known conditions, and the reason why it wasn't found.
-fn stopped(
+fn build_stopped_conditions(
     vm: &VirtualMachine,
     old: &VirtualMachineStatus,
     facts: Option<&Facts>,
@@ -164,10 +164,10 @@ fn stopped(
     let Outcome::Stopped(error) = outcome else { return Vec::new() };
     let found = facts.map(|facts| &facts.found);
     if let Some(Found::Unavailable(vsphere_vm)) = found {
-        return out_of_reach(old, vsphere_vm);
+        return build_unreachable_conditions(old, vsphere_vm);
     }
     if matches!(found, Some(Found::Unknown(_))) && made(old) {
-        return unseen(vm, old, error);
+        return keep_last_conditions(vm, old, error);
     }
     let lost = matches!(found, Some(Found::Lost(_)));
     let is_replaced = |type_: &str| match type_ {
@@ -185,7 +185,7 @@ fn stopped(
 }
 
 /// Returns the last known conditions. The power state condition is replaced only if a change is requested.
-fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
+fn keep_last_conditions(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec<Condition> {
     let wanted = power_word(wanted_power(vm));
     let asked = old.power_state.as_deref() != Some(wanted);
     let kept = old.conditions.iter().filter(|old| old.type_ != conditions::READY).cloned();
@@ -200,7 +200,7 @@ fn unseen(vm: &VirtualMachine, old: &VirtualMachineStatus, error: &Error) -> Vec
 }
 
 /// Returns the last known conditions for a VM that vCenter can't reach, and the condition that reports this.
-fn out_of_reach(old: &VirtualMachineStatus, vsphere_vm: &Vm) -> Vec<Condition> {
+fn build_unreachable_conditions(old: &VirtualMachineStatus, vsphere_vm: &Vm) -> Vec<Condition> {
     let type_ = if made(old) { condition_types::POWER } else { known::VIRTUAL_MACHINE_CREATED };
     let mut all: Vec<_> =
         old.conditions.iter().filter(|old| old.type_ != conditions::READY).cloned().collect();
@@ -246,7 +246,7 @@ fn stopped_by(error: &Error) -> Condition {
 /// result, in this order.
 ///
 /// `last` is the previous `Ready`, if the VM or its probe can't be observed now.
-fn ready(
+fn compute_ready(
     all: &[&Condition],
     vsphere_vm: Option<&Vm>,
     last: Option<&Condition>,

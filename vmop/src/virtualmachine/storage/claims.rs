@@ -115,7 +115,7 @@ impl Volumes {
 
     /// Returns the attachments to delete: attachments for volumes that were removed from the spec, and attachments that name
     /// another VM or claim.
-    fn superfluous(&self, vm: &VirtualMachine, bios: Uuid) -> Vec<&CnsNodeVmAttachment> {
+    fn list_superfluous(&self, vm: &VirtualMachine, bios: Uuid) -> Vec<&CnsNodeVmAttachment> {
         let wanted = |there: &CnsNodeVmAttachment| {
             let node = Uuid::try_parse(&there.spec.node_uuid).ok() == Some(bios);
             claims(vm).any(|(volume, claim)| name(vm, volume) == there.name_any() && fits(there, claim))
@@ -130,7 +130,7 @@ impl Volumes {
         for (volume, claim) in claims(vm).filter(|(_, claim)| claim.instance_volume_claim.is_none()) {
             let there = self.find(&name(vm, volume));
             if there.is_none() {
-                missing.push(attachment(vm, volume, claim, bios));
+                missing.push(build_attachment(vm, volume, claim, bios));
             }
             if off && !there.is_some_and(attached) {
                 break;
@@ -148,7 +148,7 @@ fn fits(there: &CnsNodeVmAttachment, claim: &PersistentVolumeClaimVolume) -> boo
     there.spec.volume_name == claim.claim_name
 }
 
-fn attachment(
+fn build_attachment(
     vm: &VirtualMachine,
     volume: &VirtualMachineVolume,
     claim: &PersistentVolumeClaimVolume,
@@ -216,7 +216,7 @@ pub async fn apply_attachments(
     api: &Api,
     caches: &Caches,
 ) -> Result<(), Error> {
-    for gone in volumes.superfluous(vm, node.bios) {
+    for gone in volumes.list_superfluous(vm, node.bios) {
         api.delete(gone).await?;
     }
     if !volumes.served {
@@ -268,7 +268,7 @@ mod tests {
 
     fn there(vm: &VirtualMachine, at: usize, attached: bool) -> Arc<CnsNodeVmAttachment> {
         let (volume, claim) = claims(vm).nth(at).unwrap();
-        let mut there = attachment(vm, volume, claim, Uuid::nil());
+        let mut there = build_attachment(vm, volume, claim, Uuid::nil());
         let disk = [(DISK_UUID.to_owned(), format!("6000-{at}"))];
         there.status = Some(CnsNodeVmAttachmentStatus {
             attached,
@@ -296,7 +296,7 @@ mod tests {
         assert!(first.unmet(&vm).unwrap().message.contains("Volume b"));
         let all = volumes((0..3).map(|at| there(&vm, at, true)).collect());
         assert!(all.missing(&vm, Uuid::nil(), true).is_empty() && all.unmet(&vm).is_none());
-        assert!(all.superfluous(&vm, Uuid::nil()).is_empty());
+        assert!(all.list_superfluous(&vm, Uuid::nil()).is_empty());
         assert_eq!(all.status(&vm)[2].disk_uuid, "6000-2");
     }
 
@@ -304,12 +304,12 @@ mod tests {
     fn what_left_the_spec_or_is_another_vm_s_goes() {
         let before = vm(&["a", "b"]);
         let volumes = Volumes { served: true, there: vec![there(&before, 0, true), there(&before, 1, true)] };
-        let gone = volumes.superfluous(&vm(&["a"]), Uuid::nil());
+        let gone = volumes.list_superfluous(&vm(&["a"]), Uuid::nil());
         assert_eq!(gone.into_iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["cp-0-b"]);
-        assert_eq!(volumes.superfluous(&before, Uuid::max()).len(), 2);
+        assert_eq!(volumes.list_superfluous(&before, Uuid::max()).len(), 2);
         let mut other = before.clone();
         other.spec.volumes[0].persistent_volume_claim.as_mut().unwrap().claim_name = "other".into();
-        assert_eq!(volumes.superfluous(&other, Uuid::nil()).len(), 1);
+        assert_eq!(volumes.list_superfluous(&other, Uuid::nil()).len(), 1);
         assert!(volumes.unmet(&other).is_some());
     }
 

@@ -39,7 +39,7 @@ impl Storage {
 }
 
 /// Returns the storage classes of new disks that differ from the VM's class.
-pub fn further_classes(vm: &VirtualMachine) -> BTreeSet<&str> {
+pub fn list_further_classes(vm: &VirtualMachine) -> BTreeSet<&str> {
     let own = vm.spec.storage_class.as_deref().unwrap_or_default();
     let named =
         vm.spec.volumes.iter().filter_map(|volume| volume.v_sphere_volume.as_ref()?.storage_class.as_deref());
@@ -74,11 +74,11 @@ pub fn check_class<'a>(
         );
         return Err(Unmet::wrong(reason::STORAGE_NOT_READY, message));
     }
-    Ok(policy_of(class))
+    Ok(find_policy(class))
 }
 
 /// Returns the storage policy of a class, by ID or else by name. Parameter names are case-insensitive, as in the CSI drivers.
-pub fn policy_of(class: &StorageClass) -> Option<PolicyName<'_>> {
+pub fn find_policy(class: &StorageClass) -> Option<PolicyName<'_>> {
     let parameters = class.parameters.as_ref()?;
     let given = |wanted: &str| {
         let named = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted));
@@ -117,7 +117,7 @@ mod tests {
             (serde_json::json!({ "storagePolicyName": "" }), None),
             (serde_json::json!({}), None),
         ] {
-            assert_eq!(policy_of(&class(parameters.clone())), expected, "{parameters}");
+            assert_eq!(find_policy(&class(parameters.clone())), expected, "{parameters}");
         }
     }
 }

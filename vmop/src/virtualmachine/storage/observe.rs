@@ -9,7 +9,7 @@ use kit::index::key;
 use kube::ResourceExt;
 use vsphere::{Devices, StoragePolicy, Vm};
 
-use super::class::{DiskStorage, Storage, check_class, further_classes, unknown_policy};
+use super::class::{DiskStorage, Storage, check_class, list_further_classes, unknown_policy};
 use crate::caches::Caches;
 use crate::unmet::{Need, Unmet};
 use crate::vcenter::storage::DatastoreChoice;
@@ -45,9 +45,9 @@ pub async fn observe_storage(
             DatastoreChoice::Unavailable(message) => return Ok(Err(unavailable(message))),
         };
     let mut storage = Storage { policy, datastore, of_classes: BTreeMap::new() };
-    for class in further_classes(vm) {
+    for class in list_further_classes(vm) {
         let further = match observe_policy(vm, Some(class), vcenter, caches).await? {
-            Ok(policy) => further_storage(&owner, placement, policy, &storage, vcenter).await?,
+            Ok(policy) => resolve_further_storage(&owner, placement, policy, &storage, vcenter).await?,
             Err(unmet) => Err(unmet),
         };
         match further {
@@ -79,7 +79,7 @@ async fn observe_policy(
 }
 
 /// Returns the storage for a disk with another policy than its VM. The datastore is `None` if the VM's datastore fits.
-async fn further_storage(
+async fn resolve_further_storage(
     owner: &str,
     placement: &Placement,
     policy: Option<StoragePolicy>,

@@ -12,7 +12,7 @@ const OWN_UNIT: i32 = 7;
 
 /// A disk's slot on a SCSI controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DiskSlot {
     /// The controller's device key.
     pub controller: i32,
     /// The controller's number among the SCSI controllers.
@@ -22,14 +22,14 @@ pub struct Place {
 }
 
 /// The occupied and assigned controller slots of a VM.
-pub struct Places<'a> {
+pub struct DiskSlots<'a> {
     devices: &'a Devices,
     taken: Vec<(i32, i32)>,
     /// The bus number for an added controller; `None` if all four bus numbers are in use.
     new_bus: Option<i32>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> DiskSlots<'a> {
     /// Starts the slot assignment for a VM with these devices.
     pub fn of(devices: &'a Devices) -> Self {
         let is_there = |bus: i32| {
@@ -39,7 +39,7 @@ impl<'a> Places<'a> {
     }
 
     /// Assigns the `unit` that the volume names on SCSI controller 0. Fails with a message if a disk can't use that unit.
-    pub fn take(&mut self, volume: &VirtualMachineVolume, unit: i32) -> Result<Place, String> {
+    pub fn take(&mut self, volume: &VirtualMachineVolume, unit: i32) -> Result<DiskSlot, String> {
         let name = &volume.name;
         let there =
             self.devices.controllers.iter().find(|controller| controller.is_scsi() && controller.bus == 0);
@@ -60,19 +60,19 @@ impl<'a> Places<'a> {
             ));
         }
         self.taken.push((key, unit));
-        Ok(Place { controller: key, bus: 0, unit })
+        Ok(DiskSlot { controller: key, bus: 0, unit })
     }
 
     /// Assigns the first free slot, on a new controller if the existing ones are full. Fails with a message if another
     /// controller can't be added.
-    pub fn take_free(&mut self, volume: &VirtualMachineVolume) -> Result<Place, String> {
+    pub fn take_free(&mut self, volume: &VirtualMachineVolume) -> Result<DiskSlot, String> {
         let place = if let Some((key, unit)) = self.devices.free_place(&self.taken) {
             let bus = self.devices.controllers.iter().find(|controller| controller.key == key);
-            Some(Place { controller: key, bus: bus.map_or(0, |controller| controller.bus), unit })
+            Some(DiskSlot { controller: key, bus: bus.map_or(0, |controller| controller.bus), unit })
         } else {
             let is_free = |unit: &i32| *unit != OWN_UNIT && !self.taken.contains(&(NEW_CONTROLLER, *unit));
             let unit = (0..UNITS).find(is_free);
-            self.new_bus.zip(unit).map(|(bus, unit)| Place { controller: NEW_CONTROLLER, bus, unit })
+            self.new_bus.zip(unit).map(|(bus, unit)| DiskSlot { controller: NEW_CONTROLLER, bus, unit })
         };
         let place = place.ok_or_else(|| {
             format!(

@@ -6,7 +6,7 @@
 
 use api::vmop::VirtualMachine;
 use vsphere::inventory::PowerState;
-use vsphere::{Disk, Vm};
+use vsphere::{VirtualDisk, Vm};
 
 use super::promotions::{PromotionProgress, Promotions};
 use crate::pause;
@@ -31,7 +31,7 @@ pub enum PromotionState {
     /// The VM doesn't have linked disks, but still has the note that it was cloned from a template.
     Finished,
     /// These disks are linked to a template.
-    Due(Vec<Disk>),
+    Due(Vec<VirtualDisk>),
     /// The linked disks have snapshots, which depend on the template.
     Snapshots,
     /// vCenter is promoting the disks.
@@ -76,7 +76,7 @@ pub async fn observe_promotion(
 }
 
 /// Returns the promotion state for these disks. `ended` means that vCenter reported the end of a promotion.
-fn judge_disks(disks: &[Disk], ended: bool) -> PromotionState {
+fn judge_disks(disks: &[VirtualDisk], ended: bool) -> PromotionState {
     let linked: Vec<_> = disks.iter().filter(|disk| is_linked(disk)).cloned().collect();
     if linked.is_empty() {
         PromotionState::Finished
@@ -97,17 +97,17 @@ fn folder(file: &str) -> Option<&str> {
 
 /// Returns true if a file is in the folder of the disk's own file. Snapshot files are in that folder, but template files
 /// aren't.
-fn is_own(disk: &Disk, file: &str) -> bool {
+fn is_own(disk: &VirtualDisk, file: &str) -> bool {
     disk.file.as_deref().and_then(folder) == folder(file)
 }
 
 /// Returns true if the disk is linked to another VM's disk. First-class disks don't count, because they belong to their storage
 /// provider.
-fn is_linked(disk: &Disk) -> bool {
+fn is_linked(disk: &VirtualDisk) -> bool {
     disk.first_class.is_none() && disk.parents.iter().any(|file| !is_own(disk, file))
 }
 
-fn has_snapshot(disk: &Disk) -> bool {
+fn has_snapshot(disk: &VirtualDisk) -> bool {
     disk.parents.iter().any(|file| is_own(disk, file))
 }
 
@@ -123,7 +123,7 @@ impl Promotion {
     }
 
     /// Returns the disks to promote now, if the VM is in the mode's power state and an admin hasn't paused it.
-    pub fn due(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<&[Disk]> {
+    pub fn due(&self, vm: &VirtualMachine, vsphere_vm: &Vm) -> Option<&[VirtualDisk]> {
         match &self.state {
             PromotionState::Due(disks) if self.fits(vm, vsphere_vm) && !pause::by_admin(vsphere_vm) => {
                 Some(disks)
@@ -143,11 +143,11 @@ impl Promotion {
 mod tests {
     use super::*;
 
-    fn disk(file: &str, parents: &[&str]) -> Disk {
-        Disk {
+    fn disk(file: &str, parents: &[&str]) -> VirtualDisk {
+        VirtualDisk {
             file: Some(file.to_owned()),
             parents: parents.iter().map(|file| (*file).to_owned()).collect(),
-            ..Disk::default()
+            ..VirtualDisk::default()
         }
     }
 
@@ -158,8 +158,8 @@ mod tests {
         let parents = ["[ds] cp-0/cp-0.vmdk", "[ds] golden/golden.vmdk"];
         let snapshot = disk("[ds] cp-0/cp-0-000001.vmdk", &parents);
         let own_snapshot = disk("[ds] cp-0/data-000001.vmdk", &["[ds] cp-0/data.vmdk"]);
-        let volume = Disk { first_class: Some("fcd-1".into()), ..linked.clone() };
-        let of = |disks: &[&Disk]| {
+        let volume = VirtualDisk { first_class: Some("fcd-1".into()), ..linked.clone() };
+        let of = |disks: &[&VirtualDisk]| {
             judge_disks(&disks.iter().map(|disk| (*disk).clone()).collect::<Vec<_>>(), false)
         };
         assert_eq!(of(&[&own, &linked, &volume]), PromotionState::Due(vec![linked.clone()]));

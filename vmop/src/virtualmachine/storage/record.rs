@@ -11,9 +11,9 @@ use api::names::annotation;
 use api::vmop::VirtualMachine;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
-use vsphere::{Devices, Disk, Vm};
+use vsphere::{Devices, VirtualDisk, Vm};
 
-use super::marks::{marks, place};
+use super::marks::{find_slot, parse_marks};
 
 /// The first observed state of one of the VM's own disks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,11 +39,11 @@ impl DiskRecord {
 
     /// Returns the serialized record after adding the own disks that it lacks, or `None` if it is complete or the VM's devices
     /// aren't known.
-    pub fn completed(&self, vsphere_vm: &Vm) -> Option<String> {
+    pub fn complete_record(&self, vsphere_vm: &Vm) -> Option<String> {
         let devices = vsphere_vm.devices.as_deref().filter(|_| vsphere_vm.is_available())?;
         let mut all = self.0.clone();
-        for mark in marks(vsphere_vm).into_iter().filter(|mark| !self.0.contains_key(&mark.place)) {
-            let hangs_there = |disk: &&Disk| place(devices, disk).as_deref() == Some(&mark.place);
+        for mark in parse_marks(vsphere_vm).into_iter().filter(|mark| !self.0.contains_key(&mark.place)) {
+            let hangs_there = |disk: &&VirtualDisk| find_slot(devices, disk).as_deref() == Some(&mark.place);
             let there =
                 devices.disks.iter().find(hangs_there).filter(|disk| self.is_own(vsphere_vm, devices, disk));
             if let Some((disk, uuid)) = there.and_then(|disk| Some((disk, disk.uuid.clone()?))) {
@@ -58,7 +58,7 @@ impl DiskRecord {
     ///
     /// An unrecorded disk belongs to the VM only if its slot is marked and isn't recorded for another disk, and if the disk's
     /// file is in the folder of the VM's files. A file on another datastore must have the VM's name in its path instead.
-    pub fn is_own(&self, vsphere_vm: &Vm, devices: &Devices, disk: &Disk) -> bool {
+    pub fn is_own(&self, vsphere_vm: &Vm, devices: &Devices, disk: &VirtualDisk) -> bool {
         if disk.first_class.is_some() {
             // Persistent volumes never belong to the VM, in any slot.
             return false;
@@ -67,8 +67,10 @@ impl DiskRecord {
         if let Some(recorded) = recorded {
             return is_at(disk, &recorded.file) || !has_twin_at(devices, disk, &recorded.file);
         }
-        let Some(place) = place(devices, disk) else { return false };
-        let Some(mark) = marks(vsphere_vm).into_iter().find(|mark| mark.place == place) else { return false };
+        let Some(place) = find_slot(devices, disk) else { return false };
+        let Some(mark) = parse_marks(vsphere_vm).into_iter().find(|mark| mark.place == place) else {
+            return false;
+        };
         let is_elsewhere = mark.elsewhere && has_name_of(vsphere_vm, disk);
         !self.0.contains_key(&place) && (in_home_folder(devices, disk) || is_elsewhere)
     }
@@ -79,31 +81,31 @@ impl DiskRecord {
     }
 
     /// Returns the disks that don't belong to the VM.
-    pub fn foreign(&self, vsphere_vm: &Vm, devices: &Devices) -> Vec<Disk> {
+    pub fn foreign(&self, vsphere_vm: &Vm, devices: &Devices) -> Vec<VirtualDisk> {
         devices.disks.iter().filter(|disk| !self.is_own(vsphere_vm, devices, disk)).cloned().collect()
     }
 }
 
 /// Returns true if the disk is in the file, or is a snapshot delta on top of it.
-fn is_at(disk: &Disk, file: &str) -> bool {
+fn is_at(disk: &VirtualDisk, file: &str) -> bool {
     disk.file.as_deref() == Some(file) || disk.parents.iter().any(|parent| parent == file)
 }
 
 /// Returns true if another disk has the same UUID and uses the file. Then this disk is a copy of the file.
-fn has_twin_at(devices: &Devices, disk: &Disk, file: &str) -> bool {
+fn has_twin_at(devices: &Devices, disk: &VirtualDisk, file: &str) -> bool {
     devices.disks.iter().any(|other| other.key != disk.key && other.uuid == disk.uuid && is_at(other, file))
 }
 
 /// Returns true if the disk's file is in the same folder as the VM's first disk.
-fn in_home_folder(devices: &Devices, disk: &Disk) -> bool {
+fn in_home_folder(devices: &Devices, disk: &VirtualDisk) -> bool {
     let folder =
-        |disk: &Disk| disk.file.as_deref().and_then(|file| Some(file.rsplit_once('/')?.0.to_owned()));
+        |disk: &VirtualDisk| disk.file.as_deref().and_then(|file| Some(file.rsplit_once('/')?.0.to_owned()));
     let home = devices.disks.first().and_then(folder);
     home.is_some() && folder(disk) == home
 }
 
 /// Returns true if the disk's file or folder has the VM's name, optionally with a numeric suffix, as vCenter names new disks.
-fn has_name_of(vsphere_vm: &Vm, disk: &Disk) -> bool {
+fn has_name_of(vsphere_vm: &Vm, disk: &VirtualDisk) -> bool {
     let Some((_, path)) = disk.file.as_deref().and_then(|file| file.split_once("] ")) else { return false };
     let is_name = |part: &str| {
         let rest = part.strip_prefix(vsphere_vm.name.as_str());
@@ -121,26 +123,26 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use vsphere::Controller;
+    use vsphere::DiskController;
 
     use super::*;
     use crate::testing::fixtures;
     use crate::virtualmachine::storage::marks::DISKS;
 
-    fn disk(unit: i32, uuid: &str, file: &str) -> Disk {
-        Disk {
+    fn disk(unit: i32, uuid: &str, file: &str) -> VirtualDisk {
+        VirtualDisk {
             key: 2000 + unit,
             controller: Some(1000),
             unit: Some(unit),
             file: Some(format!("[ds1] {file}.vmdk")),
             uuid: Some(uuid.to_owned()),
-            ..Disk::default()
+            ..VirtualDisk::default()
         }
     }
 
-    fn vsphere_vm(disks: &[Disk]) -> Vm {
+    fn vsphere_vm(disks: &[VirtualDisk]) -> Vm {
         let controller =
-            Controller { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
+            DiskController { key: 1000, kind: "ParaVirtualSCSIController", bus: 0, reserved_unit: Some(7) };
         let devices = Devices { disks: disks.to_vec(), controllers: vec![controller], ..Devices::default() };
         let mut vsphere_vm = fixtures::vsphere_vm();
         vsphere_vm.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1=data".to_owned());
@@ -162,8 +164,8 @@ mod tests {
     #[test]
     fn own_disks_are_known_by_uuid_wherever_they_hang() {
         let made = vsphere_vm(&[disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1")]);
-        let kept = record(record(None).completed(&made));
-        assert_eq!((kept.0.len(), kept.completed(&made)), (2, None));
+        let kept = record(record(None).complete_record(&made));
+        assert_eq!((kept.0.len(), kept.complete_record(&made)), (2, None));
         for (disks, theirs) in [
             (vec![disk(0, "u0", "cp-0/cp-0"), disk(1, "u1", "cp-0/cp-0_1")], vec![]),
             // Attached elsewhere, moved to another datastore, with a snapshot.
@@ -181,13 +183,13 @@ mod tests {
         ] {
             assert_eq!(foreign(&kept, &vsphere_vm(&disks)), theirs, "{disks:?}");
         }
-        let volume = Disk { first_class: Some("id".into()), ..disk(1, "u1", "cp-0/cp-0_1") };
+        let volume = VirtualDisk { first_class: Some("id".into()), ..disk(1, "u1", "cp-0/cp-0_1") };
         assert_eq!(foreign(&kept, &vsphere_vm(&[disk(0, "u0", "cp-0/cp-0"), volume])), [1]);
     }
 
     #[test]
     fn a_disk_on_a_datastore_of_its_own_is_the_vms() {
-        let on = |file: &str| Disk { file: Some(file.to_owned()), ..disk(1, "u1", "") };
+        let on = |file: &str| VirtualDisk { file: Some(file.to_owned()), ..disk(1, "u1", "") };
         for (file, theirs) in [
             ("[ds2] cp-0/cp-0.vmdk", vec![]),
             ("[ds2] cp-0_1/cp-0.vmdk", vec![]),
@@ -199,7 +201,7 @@ mod tests {
             assert_eq!(foreign(&record(None), &made), [1], "nothing says that it may lie elsewhere");
             made.extra_config.insert(DISKS.to_owned(), "scsi0:0 scsi0:1@=data".to_owned());
             assert_eq!(foreign(&record(None), &made), theirs, "{file}");
-            let kept = record(record(None).completed(&made));
+            let kept = record(record(None).complete_record(&made));
             assert_eq!(kept.0.contains_key("scsi0:1"), theirs.is_empty(), "{file}");
             assert_eq!(foreign(&kept, &made), theirs, "{file}");
         }
@@ -212,11 +214,11 @@ mod tests {
         let disks = [disk(0, "u0", "cp-0/cp-0"), disk(1, "x", "theirs/disk"), disk(2, "y", "cp-0/cp-0_2")];
         let mut made = vsphere_vm(&disks);
         assert_eq!(foreign(&none, &made), [1, 2]);
-        let kept = record(none.completed(&made));
+        let kept = record(none.complete_record(&made));
         assert_eq!(kept.0.keys().collect::<Vec<_>>(), ["scsi0:0"], "what may be another's is not recorded");
         made.extra_config.remove(DISKS);
         assert_eq!(foreign(&none, &made), [0, 1, 2], "without marks, no disk is destroyed");
         made.connection_state = "disconnected".into();
-        assert_eq!(none.completed(&made), None);
+        assert_eq!(none.complete_record(&made), None);
     }
 }

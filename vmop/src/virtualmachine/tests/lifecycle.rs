@@ -14,11 +14,11 @@ use crate::vcenter::settings::PromoteDisks;
 use crate::vcenter::{Placement, mark};
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
-use crate::virtualmachine::placement::module::Membership;
+use crate::virtualmachine::placement::module::ModuleMembership;
 use crate::virtualmachine::plan::{self, Plan};
 use crate::virtualmachine::size::class::Size;
-use crate::virtualmachine::status::{Outcome, status};
-use crate::virtualmachine::step::{self, Mode, Step};
+use crate::virtualmachine::status::{Outcome, compute_status};
+use crate::virtualmachine::step::{self, PowerMode, Step};
 use crate::virtualmachine::storage::promotion::{Promotion, PromotionState};
 
 /// Returns a VM that has its class's size, and the facts about it.
@@ -53,7 +53,7 @@ fn annotate(vm: &mut VirtualMachine, key: &str, value: &str) {
 /// Formats the conditions with these types, one per line.
 fn conditions(vm: &VirtualMachine, vsphere_vm: &Vm, facts: &Facts, types: &[&str]) -> String {
     let facts = Facts { found: Found::Ours(Arc::new(vsphere_vm.clone())), ..facts.clone() };
-    let status = status(vm, Some(&facts), &Outcome::Done(None));
+    let status = compute_status(vm, Some(&facts), &Outcome::Done(None));
     let wanted = |condition: &&Condition| types.contains(&condition.type_.as_ref());
     status.conditions.iter().filter(wanted).map(fixtures::condition_line).collect::<Vec<_>>().join("\n")
 }
@@ -66,7 +66,7 @@ fn what_needs_a_vm_that_is_off_is_done_between_its_end_and_its_start() {
     vm.spec.next_restart_time = Some("2026-11-21T12:00:00Z".into());
     annotate(&mut vm, annotation::LAST_RESIZED_CLASS, r#"{"name":"another"}"#);
     facts.runtime.size = facts.runtime.size.map(|size| Size { cpus: 8, ..size });
-    facts.membership = Ok(Membership { to_join: Some("module-1".into()), vanished: None });
+    facts.membership = Ok(ModuleMembership { to_join: Some("module-1".into()), vanished: None });
     for (wanted, is, todo) in [
         ("poweredOn", Some(Off), "reconfigure, upgrade, reconfigure, join, power on"),
         ("poweredOn", Some(On), "join, restart"),
@@ -108,7 +108,7 @@ fn a_soft_end_says_what_it_waits_for() {
     for (mode, tools) in [("soft", true), ("soft", false), ("trySoft", true), ("trySoft", false)] {
         vm.spec.power_off_mode = Some(mode.into());
         vsphere_vm.guest.tools = Some(if tools { ToolsState::Running } else { ToolsState::NotRunning });
-        let off = Step::Power(PowerState::Off, Mode::of(Some(mode)));
+        let off = Step::Power(PowerState::Off, PowerMode::of(Some(mode)));
         assert_eq!(steps(&vm, &vsphere_vm, &facts), [off], "{mode}");
         lines.push(conditions(&vm, &vsphere_vm, &facts, &["VirtualMachinePowerStateSynced"]));
     }
@@ -154,7 +154,7 @@ fn linked_disks_are_promoted_in_the_power_state_that_was_asked_for() {
     use PowerState::{Off, On};
     let (mut vm, mut vsphere_vm, facts) = settled();
     vsphere_vm.extra_config.insert(mark::BASE.into(), "photon-x".into());
-    let disks = vec![vsphere::Disk::default()];
+    let disks = vec![vsphere::VirtualDisk::default()];
     let promoting = |mode, state| Facts { promotion: Some(Promotion { mode, state }), ..facts.clone() };
     let due = |vm: &VirtualMachine, vsphere_vm: &Vm, mode| {
         let facts = promoting(mode, PromotionState::Due(disks.clone()));

@@ -35,7 +35,7 @@ use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::{Found, SearchPlaces, find};
 use crate::virtualmachine::identity::uuids::{Identity, parse_identity};
 use crate::virtualmachine::plan;
-use crate::virtualmachine::status::{Outcome, status};
+use crate::virtualmachine::status::{Outcome, compute_status};
 use crate::virtualmachine::storage::record::DiskRecord;
 
 const MACHINES: u128 = 20;
@@ -103,7 +103,7 @@ fn shown(vm: &VirtualMachine, found: &Found) -> VirtualMachineStatus {
         Err(blocked) => Some(Error::from(blocked)),
         Ok(_) => None,
     };
-    status(vm, Some(&facts), &error.as_ref().map_or(Outcome::Done(None), Outcome::Stopped))
+    compute_status(vm, Some(&facts), &error.as_ref().map_or(Outcome::Done(None), Outcome::Stopped))
 }
 
 /// Waits until the inventory shows this number of unreachable VMs, including templates.
@@ -291,9 +291,9 @@ async fn with_volume(sim: &Sim, vcenter: &Arc<VCenter>) -> (Arc<Vm>, DiskRecord)
     let mut vm = fixtures::with_volumes(&[("tmp", "1Gi")]);
     let plan = wanted_of(&vm, sim, vcenter, &template, &facts).await;
     let made = within("the clone", clone_vm(&plan, &facts, vcenter)).await.unwrap();
-    let text = DiskRecord::default().completed(&made).expect("both disks are recorded");
+    let text = DiskRecord::default().complete_record(&made).expect("both disks are recorded");
     vm.metadata.annotations = Some([(annotation::DISKS.to_owned(), text)].into());
-    assert_eq!(DiskRecord::of(&vm).completed(&made), None);
+    assert_eq!(DiskRecord::of(&vm).complete_record(&made), None);
     (made, DiskRecord::of(&vm))
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Object, Value};
 
-fn update(kind: Kind, id: &str, changes: &[(&str, Value)]) -> ObjectUpdate {
+fn update(kind: UpdateKind, id: &str, changes: &[(&str, Value)]) -> ObjectUpdate {
     let changes = changes.iter().map(|(path, value)| ((*path).to_owned(), value.clone())).collect();
     ObjectUpdate { obj: MoRef::vm(id), kind, changes }
 }
@@ -13,7 +13,7 @@ fn update(kind: Kind, id: &str, changes: &[(&str, Value)]) -> ObjectUpdate {
 fn enter(id: &str, name: &str, uuid: Uuid) -> ObjectUpdate {
     let parent = Value::from(MoRef::folder("group-v3"));
     update(
-        Kind::Enter,
+        UpdateKind::Enter,
         id,
         &[("name", name.into()), ("parent", parent), ("config.instanceUuid", uuid.to_string().into())],
     )
@@ -25,49 +25,49 @@ fn option(key: &str, value: &str) -> Object {
 
 #[test]
 fn a_vm_is_found_by_every_key_until_it_leaves() {
-    let (mut cache, uuid, folder) = (Cache::default(), Uuid::from_u128(1), MoRef::folder("group-v3"));
+    let (mut cache, uuid, folder) = (VmCache::default(), Uuid::from_u128(1), MoRef::folder("group-v3"));
     let appeared = cache.apply(enter("vm-1", "a%2fb", uuid)).unwrap();
     assert_eq!(appeared.was, None);
     assert_eq!(cache.by_uuid(uuid).unwrap().moref, MoRef::vm("vm-1"));
     assert!(cache.by_name(&folder, "a/b").is_some());
 
     assert_eq!(cache.apply(enter("vm-1", "a%2fb", uuid)), None, "sent twice");
-    cache.apply(update(Kind::Modify, "vm-1", &[("name", "c".into())])).unwrap();
+    cache.apply(update(UpdateKind::Modify, "vm-1", &[("name", "c".into())])).unwrap();
     assert!(cache.by_name(&folder, "a/b").is_none() && cache.by_name(&folder, "c").is_some());
 
-    let left = cache.apply(update(Kind::Leave, "vm-1", &[])).unwrap();
+    let left = cache.apply(update(UpdateKind::Leave, "vm-1", &[])).unwrap();
     assert_eq!((left.was.unwrap().name.as_str(), left.now), ("c", None));
     assert!(cache.by_uuid(uuid).is_none() && cache.by_name(&folder, "c").is_none());
-    let late = update(Kind::Modify, "vm-1", &[("name", "d".into())]);
+    let late = update(UpdateKind::Modify, "vm-1", &[("name", "d".into())]);
     assert_eq!(cache.apply(late), None, "a change after the end is a repetition");
 }
 
 #[test]
 fn a_vm_is_found_by_its_bios_uuid_while_it_has_it() {
-    let (mut cache, one, two) = (Cache::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+    let (mut cache, one, two) = (VmCache::default(), Uuid::from_u128(1), Uuid::from_u128(2));
     let has = |uuid: Uuid| [("config.uuid", Value::from(uuid.to_string()))];
-    cache.apply(update(Kind::Enter, "vm-1", &has(one)));
-    cache.apply(update(Kind::Enter, "vm-2", &has(one)));
+    cache.apply(update(UpdateKind::Enter, "vm-1", &has(one)));
+    cache.apply(update(UpdateKind::Enter, "vm-2", &has(one)));
     assert_eq!(cache.by_bios_uuid(one).unwrap().moref, MoRef::vm("vm-1"));
-    cache.apply(update(Kind::Modify, "vm-1", &has(two)));
+    cache.apply(update(UpdateKind::Modify, "vm-1", &has(two)));
     assert_eq!(cache.by_bios_uuid(one).unwrap().moref, MoRef::vm("vm-2"));
-    cache.apply(update(Kind::Leave, "vm-2", &[]));
+    cache.apply(update(UpdateKind::Leave, "vm-2", &[]));
     assert!(cache.by_bios_uuid(one).is_none() && cache.by_bios_uuid(two).is_some());
 }
 
 #[test]
 fn a_parent_that_is_unset_unsets_what_is_below() {
-    let mut cache = Cache::default();
+    let mut cache = VmCache::default();
     let sent = [("guest.ipAddress", "10.0.0.1".into()), ("guest.hostName", "h".into()), ("name", "a".into())];
-    cache.apply(update(Kind::Enter, "vm-1", &sent));
-    cache.apply(update(Kind::Modify, "vm-1", &[("guest", Value::Null)]));
+    cache.apply(update(UpdateKind::Enter, "vm-1", &sent));
+    cache.apply(update(UpdateKind::Modify, "vm-1", &[("guest", Value::Null)]));
     let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
     assert_eq!((&vm.guest.ip, &vm.guest.host_name, vm.name.as_str()), (&None, &None, "a"));
 }
 
 #[test]
 fn a_vm_whose_configuration_is_unset_is_who_it_was() {
-    let (mut cache, uuid, folder) = (Cache::default(), Uuid::from_u128(1), MoRef::folder("group-v3"));
+    let (mut cache, uuid, folder) = (VmCache::default(), Uuid::from_u128(1), MoRef::folder("group-v3"));
     let config = [
         ("config.template", false.into()),
         ("config.uuid", uuid.to_string().into()),
@@ -78,7 +78,7 @@ fn a_vm_whose_configuration_is_unset_is_who_it_was() {
     cache.keep = vec!["vmservice.".into()];
     cache.apply(enter("vm-1", "a", uuid));
     assert_eq!(cache.unidentified().count(), 1, "no configuration yet: it is being created");
-    cache.apply(update(Kind::Modify, "vm-1", &config));
+    cache.apply(update(UpdateKind::Modify, "vm-1", &config));
     let known = cache.get(&MoRef::vm("vm-1")).unwrap().clone();
     assert!(known.is_available() && cache.unidentified().count() == 0);
 
@@ -93,39 +93,39 @@ fn a_vm_whose_configuration_is_unset_is_who_it_was() {
         ],
     ];
     for lost in lost {
-        cache.apply(update(Kind::Modify, "vm-1", lost));
+        cache.apply(update(UpdateKind::Modify, "vm-1", lost));
         let vm = cache.by_uuid(uuid).unwrap().clone();
         assert!(!vm.is_available() && vm.configuration == Configuration::LastKnown, "{lost:?}");
         assert_eq!((&vm.extra_config, vm.uuid, vm.disks), (&known.extra_config, known.uuid, known.disks));
         // A new session sends all known properties, but no configuration.
         cache.begin();
         let parent = Value::from(MoRef::folder("group-v3"));
-        cache.apply(update(Kind::Enter, "vm-1", &[("name", "a".into()), ("parent", parent)]));
+        cache.apply(update(UpdateKind::Enter, "vm-1", &[("name", "a".into()), ("parent", parent)]));
         cache.finish();
         let vm = cache.by_name(&folder, "a").unwrap().clone();
         assert_eq!((vm.instance_uuid, vm.configuration), (Some(uuid), Configuration::LastKnown));
-        cache.apply(update(Kind::Modify, "vm-1", &config));
+        cache.apply(update(UpdateKind::Modify, "vm-1", &config));
         assert!(cache.by_uuid(uuid).unwrap().is_available());
     }
     // While the configuration is readable, a property can really be unset.
-    cache.apply(update(Kind::Modify, "vm-1", &[("config.extraConfig", Value::Null)]));
+    cache.apply(update(UpdateKind::Modify, "vm-1", &[("config.extraConfig", Value::Null)]));
     assert!(cache.by_uuid(uuid).unwrap().extra_config.is_empty());
 }
 
 #[test]
 fn of_two_with_one_uuid_the_one_that_can_be_reached_is_found() {
-    let (mut cache, uuid) = (Cache::default(), Uuid::from_u128(1));
+    let (mut cache, uuid) = (VmCache::default(), Uuid::from_u128(1));
     for id in ["vm-1", "vm-2"] {
         cache.apply(enter(id, id, uuid));
     }
     let config = [("config.template", false.into()), ("runtime.connectionState", "connected".into())];
-    cache.apply(update(Kind::Modify, "vm-2", &config));
+    cache.apply(update(UpdateKind::Modify, "vm-2", &config));
     assert_eq!(cache.by_uuid(uuid).unwrap().moref, MoRef::vm("vm-2"));
 }
 
 #[test]
 fn no_secret_is_kept() {
-    let mut cache = Cache::new(vec!["vmservice.".into(), "guestinfo.".into()]);
+    let mut cache = VmCache::new(vec!["vmservice.".into(), "guestinfo.".into()]);
     let options = Value::from(vec![
         option("vmservice.namespacedName", "ns/cp-0"),
         option("guestinfo.userdata", "H4sI-secret"),
@@ -135,7 +135,7 @@ fn no_secret_is_kept() {
         option("guestinfo.local-ipv4", "10.0.0.1"),
         option("sched.cpu.latencySensitivity", "normal"),
     ]);
-    cache.apply(update(Kind::Enter, "vm-1", &[("config.extraConfig", options)]));
+    cache.apply(update(UpdateKind::Enter, "vm-1", &[("config.extraConfig", options)]));
     let vm = cache.get(&MoRef::vm("vm-1")).unwrap();
     let kept: Vec<&str> = vm.extra_config.keys().map(String::as_str).collect();
     assert_eq!(kept, ["guestinfo.local-ipv4", "vmservice.namespacedName"]);
@@ -144,11 +144,11 @@ fn no_secret_is_kept() {
 
 #[test]
 fn a_guest_does_not_fill_the_memory_with_what_it_reports() {
-    let mut cache = Cache::new(vec!["vmservice.".into()]);
+    let mut cache = VmCache::new(vec!["vmservice.".into()]);
     let flood = (0..1000).map(|at| option(&format!("guestinfo.vmservice.x{at}"), &"ü".repeat(100_000)));
     let ours = option("vmservice.namespacedName", "ns/cp-0");
     cache.apply(update(
-        Kind::Enter,
+        UpdateKind::Enter,
         "vm-1",
         &[("config.extraConfig", flood.chain([ours]).collect::<Vec<_>>().into())],
     ));
@@ -193,12 +193,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn nothing_of_what_a_guest_writes_steers_a_terminal_or_grows_without_end(text in hostile_text()) {
-        let mut cache = Cache::new(vec!["vmservice.".into()]);
+        let mut cache = VmCache::new(vec!["vmservice.".into()]);
         let nics: Vec<Object> = (0..40).map(|key| hostile_nic(key, &text)).collect();
         let custom = Object::new("GuestInfoCustomizationInfo")
             .with("customizationStatus", "TOOLSDEPLOYPKG_FAILED").with("errorMsg", text.as_str());
         let options = vec![option("guestinfo.vmservice.x", &text), option(&format!("guestinfo.vmservice.{text}"), "x")];
-        cache.apply(update(Kind::Enter, "vm-1", &[
+        cache.apply(update(UpdateKind::Enter, "vm-1", &[
             ("guest.hostName", text.as_str().into()), ("guest.ipAddress", text.as_str().into()),
             ("guestHeartbeatStatus", text.as_str().into()), ("guest.net", nics.into()),
             ("guest.customizationInfo", custom.into()), ("config.extraConfig", options.into()),
@@ -222,13 +222,13 @@ proptest! {
 #[test]
 fn what_is_an_address_or_a_mac_is_kept() {
     let nic = hostile_nic(4000, "00:50:56:AB:cd:ef");
-    let mut cache = Cache::default();
+    let mut cache = VmCache::default();
     let changes = [
         ("guest.net", vec![nic].into()),
         ("guest.ipAddress", "fd00::1".into()),
         ("guest.hostName", "cp-0".into()),
     ];
-    cache.apply(update(Kind::Enter, "vm-1", &changes));
+    cache.apply(update(UpdateKind::Enter, "vm-1", &changes));
     let guest = &cache.get(&MoRef::vm("vm-1")).unwrap().guest;
     assert_eq!((guest.ip.as_deref(), guest.host_name.as_deref()), (Some("fd00::1"), Some("cp-0")));
     assert_eq!(
@@ -245,15 +245,15 @@ fn interfaces_inside_the_guest_are_no_news() {
             .with("connected", true)
             .with("deviceConfigId", key)
     };
-    let mut cache = Cache::default();
-    cache.apply(update(Kind::Enter, "vm-1", &[("guest.net", vec![nic(4000, "10.0.0.1")].into())]));
+    let mut cache = VmCache::default();
+    cache.apply(update(UpdateKind::Enter, "vm-1", &[("guest.net", vec![nic(4000, "10.0.0.1")].into())]));
     let more = vec![nic(4000, "10.0.0.1"), nic(-1, "192.168.0.1")];
-    assert_eq!(cache.apply(update(Kind::Modify, "vm-1", &[("guest.net", more.into())])), None);
+    assert_eq!(cache.apply(update(UpdateKind::Modify, "vm-1", &[("guest.net", more.into())])), None);
 }
 
 #[test]
 fn what_is_not_sent_again_is_gone() {
-    let mut cache = Cache::default();
+    let mut cache = VmCache::default();
     for id in ["vm-1", "vm-2"] {
         cache.apply(enter(id, id, Uuid::nil()));
     }
@@ -267,10 +267,10 @@ fn what_is_not_sent_again_is_gone() {
 
 #[test]
 fn the_stream_knows_better_than_a_reading_beside_it() {
-    let mut cache = Cache::default();
+    let mut cache = VmCache::default();
     cache.apply(enter("vm-1", "new", Uuid::nil()));
     cache.reading();
-    cache.apply(update(Kind::Leave, "vm-2", &[]));
+    cache.apply(update(UpdateKind::Leave, "vm-2", &[]));
     let found = ["vm-1", "vm-2", "vm-3"].map(|id| enter(id, "old", Uuid::nil()));
     let deltas = cache.read(found);
     assert_eq!(deltas.len(), 1);
@@ -283,16 +283,16 @@ prop_compose! {
         let id = format!("vm-{id}");
         match kind {
             0 | 1 => enter(&id, &name, Uuid::from_u128(uuid)),
-            2 => update(Kind::Leave, &id, &[]),
-            3 => update(Kind::Modify, &id, &[("config", Value::Null)]),
-            4 => update(Kind::Modify, &id, &[("config.instanceUuid", Uuid::from_u128(uuid).to_string().into())]),
-            _ => update(Kind::Modify, &id, &[("name", name.into())]),
+            2 => update(UpdateKind::Leave, &id, &[]),
+            3 => update(UpdateKind::Modify, &id, &[("config", Value::Null)]),
+            4 => update(UpdateKind::Modify, &id, &[("config.instanceUuid", Uuid::from_u128(uuid).to_string().into())]),
+            _ => update(UpdateKind::Modify, &id, &[("name", name.into())]),
         }
     }
 }
 
 /// Asserts that the UUID and name indexes match a scan.
-fn check_indexes(cache: &Cache) {
+fn check_indexes(cache: &VmCache) {
     let folder = MoRef::folder("group-v3");
     for uuid in (0..3).map(Uuid::from_u128) {
         let scanned = cache.all().any(|vm| vm.instance_uuid == Some(uuid));
@@ -309,7 +309,7 @@ fn check_indexes(cache: &Cache) {
 proptest! {
     #[test]
     fn repetitions_change_nothing(updates in proptest::collection::vec(any_update(), 0..40)) {
-        let (mut once, mut twice) = (Cache::default(), Cache::default());
+        let (mut once, mut twice) = (VmCache::default(), VmCache::default());
         for update in updates {
             once.apply(update.clone());
             twice.apply(update.clone());
@@ -324,14 +324,14 @@ proptest! {
         before in proptest::collection::vec(any_update(), 0..20),
         after in proptest::collection::vec(any_update(), 0..20),
     ) {
-        let (mut rebuilt, mut fresh) = (Cache::default(), Cache::default());
+        let (mut rebuilt, mut fresh) = (VmCache::default(), VmCache::default());
         for update in before {
             rebuilt.apply(update);
         }
         rebuilt.begin();
         fresh.begin();
         // A new stream sends a VM itself before it sends changes to it.
-        let sent = after.into_iter().filter(|update| update.kind != Kind::Modify);
+        let sent = after.into_iter().filter(|update| update.kind != UpdateKind::Modify);
         for update in sent {
             rebuilt.apply(update.clone());
             fresh.apply(update);
@@ -344,7 +344,7 @@ proptest! {
 
     #[test]
     fn deltas_add_up_to_the_cache(updates in proptest::collection::vec(any_update(), 0..40)) {
-        let mut cache = Cache::default();
+        let mut cache = VmCache::default();
         let mut followed: HashMap<MoRef, Arc<Vm>> = HashMap::new();
         for update in updates {
             if let Some(Delta { moref, was, now }) = cache.apply(update) {

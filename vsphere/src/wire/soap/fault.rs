@@ -2,7 +2,7 @@
 
 use super::reader::{ENVELOPE, Reader, Unreadable};
 use crate::value::known_name;
-use crate::wire::codec::{Refusal, fault_refusal, status_refusal};
+use crate::wire::codec::{ResponseError, classify_fault_response, classify_status};
 use crate::{Fault, Object, Value};
 
 /// The content of an envelope: a result or a fault.
@@ -11,22 +11,24 @@ enum Body {
     Fault(Value),
 }
 
-pub(super) fn decode(status: u16, body: &[u8]) -> Result<Value, Refusal> {
+pub(super) fn decode(status: u16, body: &[u8]) -> Result<Value, ResponseError> {
     let success = (200..300).contains(&status);
-    match str::from_utf8(body).map_err(|error| error.to_string()).and_then(opened) {
+    match str::from_utf8(body).map_err(|error| error.to_string()).and_then(parse_envelope) {
         Ok(Some(Body::Answer(value))) if success => Ok(value),
-        Ok(Some(Body::Fault(fault))) => Err(fault_refusal(status, Fault::read(&thrown(fault)))),
-        // An HTML page with status 200 comes from a proxy, never from vCenter's API.
-        Ok(None) if success && !body.trim_ascii().is_empty() => Err(Refusal::Overloaded),
-        Err(cause) if success => {
-            Err(Refusal::Unexpected(format!("HTTP status {status}, unreadable SOAP: {cause}")))
+        Ok(Some(Body::Fault(fault))) => {
+            Err(classify_fault_response(status, Fault::read(&add_fault_string(fault))))
         }
-        _ => Err(status_refusal(status)),
+        // An HTML page with status 200 comes from a proxy, never from vCenter's API.
+        Ok(None) if success && !body.trim_ascii().is_empty() => Err(ResponseError::Overloaded),
+        Err(cause) if success => {
+            Err(ResponseError::Unexpected(format!("HTTP status {status}, unreadable SOAP: {cause}")))
+        }
+        _ => Err(classify_status(status)),
     }
 }
 
 /// Parses an envelope. Returns `None` if the root element isn't an envelope.
-fn opened(text: &str) -> Result<Option<Body>, Unreadable> {
+fn parse_envelope(text: &str) -> Result<Option<Body>, Unreadable> {
     let mut reader = Reader::new(text);
     let Ok(Some(root)) = reader.child() else { return Ok(None) };
     if !reader.is(&root, ENVELOPE, "Envelope") {
@@ -46,10 +48,10 @@ fn opened(text: &str) -> Result<Option<Body>, Unreadable> {
 }
 
 /// Returns the fault object with the `faultstring` as an additional field, as in VI/JSON.
-fn thrown(fault: Value) -> Value {
+fn add_fault_string(fault: Value) -> Value {
     let text = fault.get("faultstring").as_str().unwrap_or_default().to_owned();
     let mut object = match fault.take("detail") {
-        Value::Object(detail) => detail.into_first().map_or_else(|| Object::new(""), typed),
+        Value::Object(detail) => detail.into_first().map_or_else(|| Object::new(""), name_by_type),
         _ => Object::new(""),
     };
     object.push("faultstring", text.into());
@@ -57,7 +59,7 @@ fn thrown(fault: Value) -> Value {
 }
 
 /// Names a fault object after its `xsi:type`, or after its element, whose name is the type name followed by `Fault`.
-fn typed((element, value): (std::borrow::Cow<'static, str>, Value)) -> Object {
+fn name_by_type((element, value): (std::borrow::Cow<'static, str>, Value)) -> Object {
     match value {
         Value::Object(object) if !object.type_name().is_empty() => object,
         Value::Object(object) => {
@@ -121,9 +123,9 @@ mod tests {
         let detail = r#"<detail><DuplicateNameFault xmlns="urn:vim25" xsi:type="DuplicateName">
             <faultMessage><key>k</key><message>in folder b</message></faultMessage>
             <name>a</name><object type="VirtualMachine">vm-7</object></DuplicateNameFault></detail>"#;
-        let Err(Refusal::Fault(read)) = decode(500, fault(detail).as_bytes()) else { panic!() };
+        let Err(ResponseError::Fault(read)) = decode(500, fault(detail).as_bytes()) else { panic!() };
         assert_eq!(read.to_string(), "The name 'a' exists: in folder b (DuplicateName)");
         let held = crate::Kind::DuplicateName { name: "a".into(), holder: Some(crate::MoRef::vm("vm-7")) };
-        assert_eq!(crate::fault::kind_of(&read), held);
+        assert_eq!(crate::fault::classify_fault(&read), held);
     }
 }

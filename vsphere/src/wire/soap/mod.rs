@@ -12,7 +12,7 @@ use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, SET_COOKIE};
 
 use crate::http::Outgoing;
-use crate::wire::codec::{Codec, Refusal, Service, WireKind};
+use crate::wire::codec::{Codec, ResponseError, Service, WireKind};
 use crate::{MoRef, Object, Value};
 
 /// The session cookie's name.
@@ -49,7 +49,7 @@ impl Codec for Soap {
         if let Some(session) = session {
             headers.push((COOKIE, format!("{SESSION_COOKIE}={session}")));
         }
-        let body = writer::envelope(namespace, key, target, method, args).into_bytes();
+        let body = writer::build_envelope(namespace, key, target, method, args).into_bytes();
         Outgoing { method: Method::POST, path: path.to_owned(), headers, body }
     }
 
@@ -58,7 +58,7 @@ impl Codec for Soap {
         self.encode(&instance, "RetrieveServiceContent", None, None)
     }
 
-    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, Refusal> {
+    fn decode(&self, status: u16, body: &[u8]) -> Result<Value, ResponseError> {
         fault::decode(status, body)
     }
 

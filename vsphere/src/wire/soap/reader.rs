@@ -134,12 +134,12 @@ impl Declared<'_> {
         if bare || !fields.is_empty() {
             return Value::Object(Object::of(known_name(&type_name), fields));
         }
-        scalar(&type_name, text)
+        parse_scalar(&type_name, text)
     }
 }
 
 /// Converts text by its type. Untyped text stays a string, because only the code that reads the field knows its type.
-fn scalar(type_name: &str, text: Cow<'_, str>) -> Value {
+fn parse_scalar(type_name: &str, text: Cow<'_, str>) -> Value {
     let read = match type_name {
         "boolean" => Value::from(text.as_ref()).as_bool().map(Value::Bool),
         "int" | "long" | "short" | "byte" => Value::from(text.as_ref()).as_i64().map(Value::Int),

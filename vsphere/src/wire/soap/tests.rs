@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::fault::decode;
 use super::reader::Reader;
-use super::writer::element;
+use super::writer::write_element;
 use crate::wire::Json;
-use crate::wire::codec::Refusal;
+use crate::wire::codec::ResponseError;
 use crate::{MoRef, Object, Value};
 
 /// The same response in the styles of different servers, which choose different namespace prefixes or omit the
@@ -47,7 +47,7 @@ fn what_ends_too_early_is_no_answer() {
                 // Only the closing tags of the envelope are missing.
                 Ok(value) if cut > 0 && text[..cut].contains("QResponse>") => assert_eq!(value, expected()),
                 Ok(value) => assert_eq!((cut, value), (0, Value::Null)),
-                Err(Refusal::Overloaded | Refusal::Unexpected(_)) => {}
+                Err(ResponseError::Overloaded | ResponseError::Unexpected(_)) => {}
                 Err(other) => panic!("{other:?}: {}", &text[..cut]),
             }
         }
@@ -67,7 +67,7 @@ fn entities_of_a_documents_own_are_never_expanded() {
     ] {
         let text = format!("<!DOCTYPE x [{entities}]>{}", HABITS[0].replace(">a<", &format!(">{used}<")));
         let refused = decode(200, text.as_bytes());
-        let Err(Refusal::Unexpected(cause)) = refused else { panic!("{refused:?}") };
+        let Err(ResponseError::Unexpected(cause)) = refused else { panic!("{refused:?}") };
         assert!(cause.contains("is not defined"), "{cause}");
     }
 }
@@ -138,7 +138,7 @@ proptest! {
         let mut text = String::from(
             r#"<x xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">"#,
         );
-        element(&mut text, "val", &value);
+        write_element(&mut text, "val", &value);
         text.push_str("</x>");
         prop_assert_eq!(read(&text), plain(&value), "{}", text);
         let json = serde_json::to_string(&Json(&value)).unwrap();

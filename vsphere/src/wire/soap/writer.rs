@@ -13,7 +13,7 @@ const HEAD: &str = concat!(
 );
 
 /// Builds a request body. `key` identifies the session for services that don't read the cookie.
-pub(super) fn envelope(
+pub(super) fn build_envelope(
     namespace: &str,
     key: Option<&str>,
     target: &MoRef,
@@ -24,16 +24,16 @@ pub(super) fn envelope(
     out.push_str(HEAD);
     if let Some(key) = key {
         out.push_str("<soapenv:Header><vcSessionCookie>");
-        text(&mut out, key);
+        write_text(&mut out, key);
         out.push_str("</vcSessionCookie></soapenv:Header>");
     }
     out.push_str("<soapenv:Body><");
     out.push_str(method);
-    attribute(&mut out, "xmlns", namespace);
+    write_attribute(&mut out, "xmlns", namespace);
     out.push('>');
-    reference(&mut out, "_this", "", target);
+    write_reference(&mut out, "_this", "", target);
     for (name, value) in args.into_iter().flat_map(Object::fields) {
-        element(&mut out, name, value);
+        write_element(&mut out, name, value);
     }
     close(&mut out, method);
     out.push_str("</soapenv:Body></soapenv:Envelope>");
@@ -41,47 +41,47 @@ pub(super) fn envelope(
 }
 
 /// Writes a field. A list becomes one element per member, and a null isn't written.
-pub(crate) fn element(out: &mut String, name: &str, value: &Value) {
+pub(crate) fn write_element(out: &mut String, name: &str, value: &Value) {
     match value {
         Value::Null => {}
         Value::List(items) => {
             for item in items {
-                element(out, name, item);
+                write_element(out, name, item);
             }
         }
-        Value::Ref(moref) => reference(out, name, "", moref),
+        Value::Ref(moref) => write_reference(out, name, "", moref),
         Value::Object(object) => {
             open(out, name, object.type_name());
             for (name, value) in object.fields() {
-                element(out, name, value);
+                write_element(out, name, value);
             }
             close(out, name);
         }
-        Value::Any(type_name, inner) => any(out, name, type_name, inner),
+        Value::Any(type_name, inner) => write_any(out, name, type_name, inner),
         scalar => {
             open(out, name, "");
-            content(out, scalar);
+            write_content(out, scalar);
             close(out, name);
         }
     }
 }
 
 /// Writes a field whose declared type is `Any`. The element must therefore name the value's own type.
-fn any(out: &mut String, name: &str, type_name: &str, value: &Value) {
+fn write_any(out: &mut String, name: &str, type_name: &str, value: &Value) {
     match value {
-        Value::Ref(moref) => reference(out, name, type_name, moref),
+        Value::Ref(moref) => write_reference(out, name, type_name, moref),
         Value::List(items) => {
             open(out, name, type_name);
             let member = member_of(type_name);
             for item in items {
-                element(out, &member, item);
+                write_element(out, &member, item);
             }
             close(out, name);
         }
-        Value::Object(_) | Value::Any(..) => element(out, name, value),
+        Value::Object(_) | Value::Any(..) => write_element(out, name, value),
         scalar => {
             open(out, name, &schema_type(type_name));
-            content(out, scalar);
+            write_content(out, scalar);
             close(out, name);
         }
     }
@@ -109,16 +109,16 @@ fn member_of(type_name: &str) -> String {
     }
 }
 
-fn reference(out: &mut String, name: &str, type_name: &str, moref: &MoRef) {
+fn write_reference(out: &mut String, name: &str, type_name: &str, moref: &MoRef) {
     out.push('<');
     out.push_str(name);
     // `xsi:type` is written before `type`, because some parsers take the last attribute called `type` in any namespace.
     if !type_name.is_empty() {
-        attribute(out, "xsi:type", type_name);
+        write_attribute(out, "xsi:type", type_name);
     }
-    attribute(out, "type", moref.kind());
+    write_attribute(out, "type", moref.kind());
     out.push('>');
-    text(out, moref.id());
+    write_text(out, moref.id());
     close(out, name);
 }
 
@@ -126,7 +126,7 @@ fn open(out: &mut String, name: &str, type_name: &str) {
     out.push('<');
     out.push_str(name);
     if !type_name.is_empty() {
-        attribute(out, "xsi:type", type_name);
+        write_attribute(out, "xsi:type", type_name);
     }
     out.push('>');
 }
@@ -137,17 +137,17 @@ fn close(out: &mut String, name: &str) {
     out.push('>');
 }
 
-fn attribute(out: &mut String, name: &str, value: &str) {
+fn write_attribute(out: &mut String, name: &str, value: &str) {
     out.push(' ');
     out.push_str(name);
     out.push_str("=\"");
-    text(out, value);
+    write_text(out, value);
     out.push('"');
 }
 
-fn content(out: &mut String, scalar: &Value) {
+fn write_content(out: &mut String, scalar: &Value) {
     match scalar {
-        Value::Str(value) => text(out, value),
+        Value::Str(value) => write_text(out, value),
         Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
         // Writing to a string can't fail.
         Value::Int(number) => drop(write!(out, "{number}")),
@@ -158,7 +158,7 @@ fn content(out: &mut String, scalar: &Value) {
 
 /// Writes escaped text. Parsers read a carriage return as a line feed, so it is escaped. Control characters that XML
 /// can't represent are replaced.
-fn text(out: &mut String, value: &str) {
+fn write_text(out: &mut String, value: &str) {
     let mut done = 0;
     for (at, byte) in value.bytes().enumerate() {
         let escape = match byte {
@@ -183,7 +183,7 @@ mod tests {
 
     fn written(value: impl Into<Value>) -> String {
         let mut out = String::new();
-        element(&mut out, "x", &value.into());
+        write_element(&mut out, "x", &value.into());
         out
     }
 
@@ -230,6 +230,6 @@ mod tests {
     fn an_envelope_holds_the_call() {
         let view = MoRef::new("ListView", "session[52]\"1");
         let args = Object::new("ModifyListViewRequestType").with("add", vec![MoRef::task("task-1")]);
-        insta::assert_snapshot!(envelope("urn:vim25", None, &view, "ModifyListView", Some(&args)));
+        insta::assert_snapshot!(build_envelope("urn:vim25", None, &view, "ModifyListView", Some(&args)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 
-use super::part::{AGAIN, Part};
+use super::part::{AGAIN, OvaFile};
 
 /// SHA-256 digests by file name, from lines such as `SHA256(node.ovf)= 0a1b…`.
 pub type Digests = BTreeMap<String, String>;
@@ -42,7 +42,7 @@ fn split(line: &str) -> Result<(&str, &str, &str)> {
 }
 
 /// Fails if a file in the manifest is missing from the OVA, or if its digest differs.
-pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
+pub fn compare(digests: &Digests, parts: &[OvaFile]) -> Result<()> {
     for (name, digest) in digests {
         let Some(part) = parts.iter().find(|part| part.name == *name) else {
             bail!(
@@ -60,7 +60,7 @@ pub fn compare(digests: &Digests, parts: &[Part]) -> Result<()> {
 }
 
 /// Fails if one of the parts is missing from the manifest.
-pub fn covers(digests: &Digests, parts: &[Part]) -> Result<()> {
+pub fn covers(digests: &Digests, parts: &[OvaFile]) -> Result<()> {
     match parts.iter().find(|part| !digests.contains_key(&part.name)) {
         Some(part) => bail!("its manifest has no digest of {}. {AGAIN}", part.name),
         None => Ok(()),

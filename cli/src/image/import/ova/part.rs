@@ -2,7 +2,7 @@
 
 /// A file in an OVA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct OvaFile {
     pub name: String,
     /// The byte offset in the OVA.
     pub offset: u64,

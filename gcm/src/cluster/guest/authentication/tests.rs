@@ -9,8 +9,8 @@ use super::*;
 use crate::addons::api_servers::AuthenticationUse;
 use crate::addons::report::AddonReport;
 use crate::cluster::fixtures::{ClusterFixture, plan};
+use crate::cluster::status::compute_status;
 use crate::cluster::status::conditions::is_guest_failing;
-use crate::cluster::status::status;
 use crate::testing::{issuer, sound};
 
 /// Returns a running cluster with an issuer. If `noted`, the cluster had an issuer before.
@@ -34,7 +34,7 @@ fn found(tkc: &TanzuKubernetesCluster, facts: &Facts, state: AuthenticationState
 
 fn shown(tkc: &TanzuKubernetesCluster, facts: &Facts) -> String {
     let ConditionWithCause { condition, cause } = condition(tkc, facts).unwrap();
-    let ready = status(tkc, facts, None).status.conditions;
+    let ready = compute_status(tkc, facts, None).status.conditions;
     let is_ready = find(&ready, READY).is_some_and(|ready| ready.status == TRUE);
     assert_eq!(is_guest_failing(&condition), cause.is_some());
     assert_eq!(is_ready, cause.is_none(), "what takes a moment keeps no cluster from being ready");
@@ -122,7 +122,7 @@ fn the_guest_gets_the_issuers_and_pods_with_an_image_that_its_nodes_have() {
     let (tkc, facts) = with_issuer(false);
     let addons = plan(&tkc, &facts).unwrap().addons.unwrap();
     let set = addons.synced.iter().find(|set| set.name == AUTHENTICATION).unwrap();
-    let crate::addons::choice::Source::Generated(objects) = &set.source else { panic!("generated") };
+    let crate::addons::choice::BundleSource::Generated(objects) = &set.source else { panic!("generated") };
     let text: String = objects.manifests().iter().map(|manifest| manifest.json.as_str()).collect();
     assert!(text.contains("localhost:5000/vmware.io/kube-apiserver:v1.33.1_vmware.1-fips"), "{text}");
     assert!(text.contains("https://login.example.com"));

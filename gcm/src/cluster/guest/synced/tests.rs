@@ -4,9 +4,9 @@ use api::conditions::{READY, UNKNOWN};
 use api::gcm::parts::{Settings, StorageSettings, phase};
 
 use super::*;
-use crate::addons::survey::Presence;
+use crate::addons::survey::ProgramPresence;
 use crate::cluster::fixtures::ClusterFixture;
-use crate::cluster::status::status;
+use crate::cluster::status::compute_status;
 use crate::testing::sound;
 
 /// Returns a running cluster with a storage driver. The cluster's spec names these classes, and the namespace provides `gold`.
@@ -19,8 +19,8 @@ fn naming(classes: &[&str]) -> (ClusterFixture, Facts) {
     facts.namespace.classes = [("gold".to_owned(), None)].into();
     facts.synced = Some(Arc::new(reports(&fixture.tkc, &facts, &AddonState::Applied)));
     let survey = Arc::make_mut(facts.survey.as_mut().unwrap());
-    survey.driver = Presence::Running;
-    survey.tokens.iter_mut().for_each(|token| token.program = Presence::Running);
+    survey.driver = ProgramPresence::Running;
+    survey.tokens.iter_mut().for_each(|token| token.program = ProgramPresence::Running);
     (fixture, facts)
 }
 
@@ -40,7 +40,7 @@ fn reports(tkc: &TanzuKubernetesCluster, facts: &Facts, classes: &AddonState) ->
 
 /// Returns status, reason and message of a condition, and the status of the summary.
 fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> (String, String, String, String) {
-    let status = status(&fixture.tkc, facts, None).status;
+    let status = compute_status(&fixture.tkc, facts, None).status;
     let condition = find(&status.conditions, type_).unwrap();
     let ready = find(&status.conditions, READY).unwrap().status.to_string();
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -57,7 +57,7 @@ fn a_class_that_is_not_there_is_named_with_what_to_do() {
     {
         assert!(message.contains(part), "{part} is not in {message}");
     }
-    let report = status(&fixture.tkc, &facts, None);
+    let report = compute_status(&fixture.tkc, &facts, None);
     assert_eq!(report.cause.unwrap().object, "StorageClass lead");
     assert_eq!(find(&report.status.conditions, READY).unwrap().message.as_deref(), Some(message.as_str()));
 }
@@ -119,7 +119,7 @@ fn while_nobody_looked_what_was_so_is_so() {
 fn the_way_to_the_management_cluster_is_a_condition_where_anybody_knows_it() {
     let (fixture, mut facts) = naming(&["gold"]);
     let there = |facts: &Facts| {
-        find(&status(&fixture.tkc, facts, None).status.conditions, "ServiceDiscoveryReady").is_some()
+        find(&compute_status(&fixture.tkc, facts, None).status.conditions, "ServiceDiscoveryReady").is_some()
     };
     assert!(!there(&facts));
     facts.namespace.supervisor = Some(Ok("10.0.0.1".parse().unwrap()));
@@ -129,7 +129,7 @@ fn the_way_to_the_management_cluster_is_a_condition_where_anybody_knows_it() {
         (UNKNOWN, "ServiceDiscoveryReconciling", "True")
     );
     facts.namespace.supervisor =
-        Some(Err(crate::sync::wanted::Problem::new("ConfigMap a/b", "it is a name")));
+        Some(Err(crate::sync::wanted::ObjectProblem::new("ConfigMap a/b", "it is a name")));
     let (is, reason, message, ready) = shown(&fixture, &facts, "ServiceDiscoveryReady");
     assert_eq!((is.as_str(), ready.as_str()), ("False", "False"));
     assert_eq!(reason, "SupervisorHeadlessServiceSetupFailed");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cluster::fixtures::{ClusterFixture, condition, from};
-use crate::cluster::status::status;
+use crate::cluster::status::compute_status;
 use crate::testing::sound;
 
 const TYPES: [&str; 3] =
@@ -52,11 +52,11 @@ fn survey(facts: &mut Facts) -> &mut GuestSurvey {
 
 /// Makes the paravirtual driver run on a node.
 fn run_driver(facts: &mut Facts) {
-    survey(facts).driver = Presence::Running;
-    *driver_token_user(facts) = Presence::Running;
+    survey(facts).driver = ProgramPresence::Running;
+    *driver_token_user(facts) = ProgramPresence::Running;
 }
 
-fn driver_token_user(facts: &mut Facts) -> &mut Presence {
+fn driver_token_user(facts: &mut Facts) -> &mut ProgramPresence {
     let of_driver = |token: &&mut TokenUse| token.secret.name == STORAGE_DRIVER_SECRET;
     &mut survey(facts).tokens.iter_mut().find(of_driver).unwrap().program
 }
@@ -97,7 +97,7 @@ fn add(facts: &mut Facts, type_: AddonType, state: AddonState) {
 
 /// Returns status, severity and reason of a condition, and the status of the summary.
 fn shown(fixture: &ClusterFixture, facts: &Facts, type_: &str) -> String {
-    let conditions = status(&fixture.tkc, facts, None).status.conditions;
+    let conditions = compute_status(&fixture.tkc, facts, None).status.conditions;
     let condition = find(&conditions, type_).unwrap();
     let word = |word: &Option<String>| word.clone().unwrap_or_default();
     let ready = &find(&conditions, READY).unwrap().status;
@@ -134,7 +134,7 @@ fn classes_count_only_with_their_driver() {
             "no class, a driver",
             |fixture, facts| {
                 unassign_classes(fixture, facts);
-                survey(facts).driver = Presence::Running;
+                survey(facts).driver = ProgramPresence::Running;
             },
             MET,
         ),
@@ -151,7 +151,7 @@ fn classes_count_only_with_their_driver() {
             "classes in the spec, and no node has the driver",
             |fixture, facts| {
                 ask(fixture, facts);
-                survey(facts).driver = Presence::Installed;
+                survey(facts).driver = ProgramPresence::Installed;
             },
             LACKING,
         ),
@@ -174,7 +174,7 @@ fn classes_count_only_with_their_driver() {
             "a guest that refuses the question",
             |fixture, facts| {
                 ask(fixture, facts);
-                survey(facts).driver = Presence::Refused("no".into());
+                survey(facts).driver = ProgramPresence::Refused("no".into());
             },
             UNKNOWN_STORAGE,
         ),
@@ -188,8 +188,8 @@ fn another_driver_needs_classes_of_its_own() {
         (
             "a guest that refuses to show the Pods of the driver",
             |_, facts| {
-                survey(facts).driver = Presence::Running;
-                *driver_token_user(facts) = Presence::Refused("no".into());
+                survey(facts).driver = ProgramPresence::Running;
+                *driver_token_user(facts) = ProgramPresence::Refused("no".into());
             },
             UNKNOWN_STORAGE,
         ),
@@ -211,14 +211,14 @@ fn another_driver_needs_classes_of_its_own() {
         ),
         (
             "another driver than the classes are for",
-            |_, facts| survey(facts).driver = Presence::Running,
+            |_, facts| survey(facts).driver = ProgramPresence::Running,
             UNASKED,
         ),
         (
             "another driver as a bundle",
             |_, facts| {
                 add_driver(facts, AddonState::Applied);
-                survey(facts).driver = Presence::Running;
+                survey(facts).driver = ProgramPresence::Running;
             },
             LACKING,
         ),
@@ -226,7 +226,7 @@ fn another_driver_needs_classes_of_its_own() {
             "another driver with classes of its own",
             |fixture, facts| {
                 bring_classes(fixture, facts);
-                survey(facts).driver = Presence::Running;
+                survey(facts).driver = ProgramPresence::Running;
             },
             MET,
         ),
@@ -235,7 +235,7 @@ fn another_driver_needs_classes_of_its_own() {
             |fixture, facts| {
                 bring_classes(fixture, facts);
                 ask(fixture, facts);
-                survey(facts).driver = Presence::Running;
+                survey(facts).driver = ProgramPresence::Running;
             },
             UNFIT,
         ),
@@ -254,11 +254,11 @@ fn check_storage(cases: &[(&str, Change, &str)]) {
 #[test]
 fn accounts_count_only_with_a_program_that_uses_them() {
     let use_all = |facts: &mut Facts| {
-        survey(facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running);
+        survey(facts).tokens.iter_mut().for_each(|token| token.program = ProgramPresence::Running);
     };
     let cases: [Case<'_>; 8] = [
         ("no program", &|_| {}, UNUSED),
-        ("one of two", &|facts| survey(facts).tokens[0].program = Presence::Running, UNUSED),
+        ("one of two", &|facts| survey(facts).tokens[0].program = ProgramPresence::Running, UNUSED),
         ("both", &use_all, MET),
         (
             "an add-on needs it",
@@ -277,14 +277,14 @@ fn accounts_count_only_with_a_program_that_uses_them() {
         (
             "a driver that does not need it",
             &|facts| {
-                survey(facts).driver = Presence::Running;
+                survey(facts).driver = ProgramPresence::Running;
                 add_driver(facts, AddonState::Applied);
             },
             "False Info ProviderServiceAccountsUnused Ready False",
         ),
         (
             "a guest that refuses the question",
-            &|facts| survey(facts).tokens[0].program = Presence::Refused("no".into()),
+            &|facts| survey(facts).tokens[0].program = ProgramPresence::Refused("no".into()),
             UNKNOWN_USE,
         ),
         ("no survey yet", &|facts| facts.survey = None, UNKNOWN_USE),
@@ -331,7 +331,7 @@ fn bindings_count_only_if_people_can_log_in() {
     let (fixture, mut facts) = cluster();
     bind(&mut facts, &user("a"));
     apply(&fixture, &mut facts);
-    let conditions = status(&fixture.tkc, &facts, None).status.conditions;
+    let conditions = compute_status(&fixture.tkc, &facts, None).status.conditions;
     let message = find(&conditions, words::ROLE_BINDING_SYNCED).unwrap().message.clone().unwrap();
     assert!(message.contains("for 1 user of namespace ns"), "{message}");
 }
@@ -340,7 +340,7 @@ fn bindings_count_only_if_people_can_log_in() {
 fn every_message_says_what_is_there_what_is_missing_and_what_to_do() {
     let mut text = String::new();
     let mut show = |name: &str, fixture: &ClusterFixture, facts: &Facts, types: &[&str]| {
-        let conditions = status(&fixture.tkc, facts, None).status.conditions;
+        let conditions = compute_status(&fixture.tkc, facts, None).status.conditions;
         for type_ in types {
             let condition = find(&conditions, type_).unwrap();
             let message = condition.message.as_deref().unwrap_or_default();
@@ -360,9 +360,9 @@ fn every_message_says_what_is_there_what_is_missing_and_what_to_do() {
         &facts,
         &[words::STORAGE_CLASS_SYNCED, words::PROVIDER_SERVICE_ACCOUNTS_READY, READY],
     );
-    survey(&mut facts).driver = Presence::Installed;
+    survey(&mut facts).driver = ProgramPresence::Installed;
     show("on no node", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
-    survey(&mut facts).driver = Presence::Running;
+    survey(&mut facts).driver = ProgramPresence::Running;
     show("another driver", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
     bring_classes(&fixture, &mut facts);
     show("another driver with classes of its own", &fixture, &facts, &[words::STORAGE_CLASS_SYNCED]);
@@ -380,8 +380,8 @@ fn after_a_restart_a_status_is_kept_until_somebody_has_looked() {
     };
     let used = |facts: &Facts| {
         let mut facts = facts.clone();
-        survey(&mut facts).driver = Presence::Running;
-        survey(&mut facts).tokens.iter_mut().for_each(|token| token.program = Presence::Running);
+        survey(&mut facts).driver = ProgramPresence::Running;
+        survey(&mut facts).tokens.iter_mut().for_each(|token| token.program = ProgramPresence::Running);
         facts
     };
     let (mut asking, mut asked) = cluster();
@@ -395,12 +395,12 @@ fn after_a_restart_a_status_is_kept_until_somebody_has_looked() {
         (&fixture, &required),
         (&asking, &asked),
     ] {
-        let before = status(&fixture.tkc, facts, None).status;
+        let before = compute_status(&fixture.tkc, facts, None).status;
         let mut tkc = fixture.tkc.clone();
         tkc.status = Some(before.clone());
         let restarted = Facts { addons: None, synced: None, survey: None, ..facts.clone() };
-        assert_eq!(status(&tkc, &restarted, None).status, before);
-        assert_eq!(status(&tkc, facts, None).status, before, "and when it has looked");
+        assert_eq!(compute_status(&tkc, &restarted, None).status, before);
+        assert_eq!(compute_status(&tkc, facts, None).status, before, "and when it has looked");
     }
 }
 

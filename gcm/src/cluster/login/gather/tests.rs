@@ -1,6 +1,6 @@
 //! Tests for generated, existing and invalid credentials.
 
-use kit::apply::controlled_by;
+use kit::apply::build_controller_reference;
 use sha_crypt::PasswordVerifier;
 
 use super::*;
@@ -111,7 +111,7 @@ fn what_is_there_is_used_and_not_made_again() {
     assert!(rest.new_private_key.is_none() && rest.new_password.is_none());
     assert!(verify("of my own", &rest.new_password_hash.unwrap()));
 
-    let private = draw_key().unwrap();
+    let private = generate_key().unwrap();
     let key = secret("c-ssh", &[(PRIVATE_KEY, &private.0)]);
     let of_private = login_with(&Found { key: Some(key), ..none() }).unwrap();
     assert_eq!(of_private.public_key, private.1);
@@ -149,7 +149,7 @@ fn what_cannot_be_used_is_named_and_never_printed() {
 #[test]
 fn the_key_of_a_former_cluster_of_the_name_is_not_used() {
     let mut key = secret("c-ssh", &[(PUBLIC_KEY, KEY)]);
-    key.metadata.owner_references = Some(vec![controlled_by(&stored(sound()))]);
+    key.metadata.owner_references = Some(vec![build_controller_reference(&stored(sound()))]);
     assert!(login_with(&Found { key: Some(key.clone()), ..none() }).is_ok());
     key.metadata.owner_references.as_mut().unwrap()[0].uid = "former".to_owned();
     let error = login_with(&Found { key: Some(key), ..none() }).err().unwrap();

@@ -20,7 +20,7 @@ fn refusal(transport: &str, data: &[(&str, &str)]) -> String {
 
 /// Returns `mebibytes` MiB of zeros as a guestinfo value, compressed by a factor of about 1,000.
 fn packed(mebibytes: usize) -> String {
-    let metadata = cloudinit::Metadata::default();
+    let metadata = cloudinit::NodeMetadata::default();
     let keys = cloudinit::encode(&metadata, &vec![b'0'; mebibytes << 20], None, &Budget::new(usize::MAX));
     keys.unwrap()["guestinfo.userdata"].clone()
 }

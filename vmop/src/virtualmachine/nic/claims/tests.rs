@@ -79,15 +79,15 @@ fn an_address_is_kept_while_the_guest_reports_none_and_free_once_it_reports_anot
         endpoint_addresses: vec!["10.1.0.9".to_owned()],
         ..VirtualMachineStatus::default()
     };
-    status.kept_addresses = kept(&status, &[], false);
+    status.kept_addresses = list_kept_addresses(&status, &[], false);
     status.endpoint_addresses.clear();
     assert_eq!(status.kept_addresses, ["10.1.0.9"]);
-    assert_eq!(kept(&status, &[], false), ["10.1.0.9"], "however long that lasts");
+    assert_eq!(list_kept_addresses(&status, &[], false), ["10.1.0.9"], "however long that lasts");
     let mut off = vm("ns", "a", "2026-01-02T00:00:00Z", &[]);
     off.status = Some(status.clone());
     let other = vm("ns", "b", "2026-01-01T00:00:00Z", &[]);
     assert!(divided(&other, &[(&off, false)], &[]).own.is_empty());
-    assert!(kept(&status, &["10.1.0.8".to_owned()], false).is_empty());
+    assert!(list_kept_addresses(&status, &["10.1.0.8".to_owned()], false).is_empty());
 }
 
 #[test]
@@ -130,7 +130,7 @@ impl Site {
         let claims = divide(vm, reported, &[], holders, |_, _| false);
         let old = vm.status.clone().unwrap_or_default();
         let own: Vec<String> = claims.own.iter().map(ToString::to_string).collect();
-        let kept_addresses = kept(&old, &own, claims.conflict.is_some());
+        let kept_addresses = list_kept_addresses(&old, &own, claims.conflict.is_some());
         Arc::make_mut(&mut self.vms[index]).status =
             Some(VirtualMachineStatus { endpoint_addresses: own, kept_addresses, ..old });
         claims

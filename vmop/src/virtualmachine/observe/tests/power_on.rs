@@ -26,7 +26,7 @@ use crate::virtualmachine::carry_out::steps::take_step;
 use crate::virtualmachine::facts::Facts;
 use crate::virtualmachine::identity::find::Found;
 use crate::virtualmachine::nic::adapter::Nic;
-use crate::virtualmachine::nic::device_changes::connected;
+use crate::virtualmachine::nic::device_changes::build_virtual_nic;
 use crate::virtualmachine::observe::observe_power_on;
 use crate::virtualmachine::plan::{Plan, plan};
 use crate::virtualmachine::step::Step;
@@ -121,10 +121,10 @@ async fn what_a_clone_did_not_bring_is_asked_for_before_the_vm_runs(sim: Sim) {
         Storage { policy: None, datastore: vcenter.datastore().await.unwrap(), ..Storage::default() };
     for heeded in [false, true] {
         let mut intent = wanted(&sim, &vcenter, &template, &facts).await;
-        let layout = disks::layout(&vm, &template.devices, &storage, false).unwrap();
+        let layout = disks::plan_disks(&vm, &template.devices, &storage, false).unwrap();
         let config = intent.spec.config.get_or_insert_with(ConfigSpec::default);
         let backing = vcenter.network("VM Network").await.unwrap().backing.clone();
-        let second = connected(-100, &Nic::plain(NicKind::Vmxnet3, backing));
+        let second = build_virtual_nic(-100, &Nic::plain(NicKind::Vmxnet3, backing));
         config.device_change = layout.changes.into_iter().chain([DeviceChange::Add(second)]).collect();
         config.extra_config.retain(|(key, _)| key != marks::DISKS);
         config.extra_config.push((marks::DISKS.to_owned(), layout.mark));
