@@ -21,6 +21,9 @@ use crate::site;
 /// The prefix length of the site's networks.
 const PREFIX: u8 = 16;
 
+/// The static addresses that users give to VMs, for example in the manifests of examples/virtual-machines.
+const STATIC_ADDRESSES: &str = "10.251.0.0/24";
+
 /// Starts a simulated site. `registry` is the access that simulated nodes have to container registries.
 ///
 /// # Errors
@@ -110,7 +113,7 @@ impl SimulatedSite {
         self.machines || addresses::are_served_as_reported()
     }
 
-    /// Returns the address ranges of nodes, without the control plane addresses.
+    /// Returns the address ranges of guests: those of nodes, without the control plane addresses, and [`STATIC_ADDRESSES`].
     fn node_addresses(&self) -> impl Iterator<Item = ipnet::Ipv4Net> {
         let parts: &[(u8, u8)] = if self.shares_network() {
             &[(0, 17), (128, 18), (192, 19), (224, 20), (240, 21), (248, 23)]
@@ -118,9 +121,10 @@ impl SimulatedSite {
             &[(0, 16)]
         };
         let number = self.number;
-        parts.iter().filter_map(move |(third, prefix)| {
+        let nodes = parts.iter().filter_map(move |(third, prefix)| {
             ipnet::Ipv4Net::new(Ipv4Addr::new(10, number, *third, 0), *prefix).ok()
-        })
+        });
+        nodes.chain(STATIC_ADDRESSES.parse::<ipnet::Ipv4Net>())
     }
 }
 
