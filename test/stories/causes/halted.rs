@@ -1,6 +1,8 @@
 //! One cluster halts repeatedly, each time for another cause, and the user sees the cause on the cluster: an
 //! unreachable node or endpoint, an add-on that blocks an upgrade, or a deletion that is refused or blocked.
 
+use std::net::Ipv4Addr;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -48,11 +50,21 @@ async fn who_is_not_reached_is_named_with_its_address(story: &Story) {
         story.shared.control().report(&vm.moid, &report).await.unwrap();
     };
     report(NOWHERE.to_owned()).await;
-    let probe = format!("{NOWHERE}:6443: connection refused");
+    let unassigned = [NOWHERE, "is not probed", "Add a range with this address to GuestAddressRanges"];
+    story.wait_for_ready(NAME, &unassigned).await;
+    let silent = silent_neighbor(boot.address.reported);
+    report(silent.clone()).await;
+    let probe = format!("{silent}:6443: connection refused");
     story.wait_for_ready(NAME, &["NodeNotReached", "VirtualMachine", &vm.name, &probe]).await;
     report(boot.address.reported.to_string()).await;
     kubeconfig.set(&kubeconfig.endpoint).await;
     story.wait_until_running(NAME).await;
+}
+
+/// Returns an address in the range of a node's address on which nothing listens.
+fn silent_neighbor(node: Ipv4Addr) -> String {
+    let [a, b, ..] = node.octets();
+    format!("{a}.{b}.254.254")
 }
 
 /// The kubeconfig with which Cluster API connects to the cluster.

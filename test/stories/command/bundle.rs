@@ -43,8 +43,10 @@ fn a_bundle_says_what_blocks_and_holds_no_secret() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bundle.age");
         let identity = Identity::generate();
-        let made =
-            bundle(&story, &["-o", file.to_str().unwrap(), "--encrypt", &identity.to_public().to_string()]);
+        let made = bundle(
+            &story,
+            &["--output-file", file.to_str().unwrap(), "--encrypt", &identity.to_public().to_string()],
+        );
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         assert_private(&file);
         let encrypted = std::fs::read(&file).unwrap();
@@ -56,7 +58,7 @@ fn a_bundle_says_what_blocks_and_holds_no_secret() {
         assert_no_secret(&files, &secrets);
         assert_says_what_blocks(&story, &files);
 
-        let again = bundle(&story, &["-o", file.to_str().unwrap()]);
+        let again = bundle(&story, &["--output-file", file.to_str().unwrap()]);
         assert!(!again.status.success(), "it replaced a file");
         assert!(String::from_utf8_lossy(&again.stderr).contains("exists"));
         assert_eq!(std::fs::read(&file).unwrap(), encrypted);
@@ -196,7 +198,7 @@ fn who_may_only_view_gets_a_bundle_that_says_what_it_lacks() {
 
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = kubeconfig_as(&story.shared.session.kubeconfig, "reader", folder.path());
-        let bundle = ["bundle", "-o", "-", "--no-doctor", "-n", &story.namespace, "--kubeconfig"];
+        let bundle = ["bundle", "--output-file", "-", "--no-doctor", "-n", &story.namespace, "--kubeconfig"];
         let made = layercake(&bundle).arg(&kubeconfig).output().unwrap();
         let errors = String::from_utf8_lossy(&made.stderr);
         assert!(made.status.success(), "{errors}");

@@ -71,14 +71,16 @@ fn the_doctor_names_each_cause() {
                 None => _ = data.as_object_mut().unwrap().remove(*key),
             }
             configure(&story, &data).await;
-            let found =
-                doctor(&story, &["--namespace", &story.namespace, "--only", "LC02,LC03,LC05,LC06,LC07,LC08"]);
+            let found = doctor(
+                &story,
+                &["--operator-namespace", &story.namespace, "--only", "LC02,LC03,LC05,LC06,LC07,LC08"],
+            );
             assert_named(&found, code, words);
         }
         configure(&story, &configured).await;
         let wrong = json!({ "username": "administrator@vsphere.local", "password": "not-the-password" });
         apply_secret(&story, &wrong).await;
-        let found = doctor(&story, &["--namespace", &story.namespace, "--only", "LC03"]);
+        let found = doctor(&story, &["--operator-namespace", &story.namespace, "--only", "LC03"]);
         assert_named(&found, "LC0304", &["password"]);
         assert!(!String::from_utf8_lossy(&found.stdout).contains("not-the-password"));
 

@@ -43,7 +43,7 @@ fn the_examples_of_commands_do_what_they_say() {
     let (explained, _) = home.layercake(&["doctor", "--explain", "LC0302"], 0);
     assert_contains(&explained, &["LC0302"]);
     let bundle = home.path("bundle.tgz");
-    home.layercake(&["bundle", "-n", NAMESPACE, "--since", "1h", "-o", &bundle], 0);
+    home.layercake(&["bundle", "-n", NAMESPACE, "--since", "1h", "--output-file", &bundle], 0);
     assert!(std::fs::metadata(&bundle).unwrap().len() > 0);
 
     let mirror = "registry.example.com/mirror";
