@@ -16,7 +16,7 @@ const CONFIG: &str = "vsphere.provider.config.vmoperator.vmware.com";
 
 /// The second management cluster.
 pub struct SecondCluster {
-    server: OwnServer,
+    pub server: OwnServer,
 }
 
 impl SecondCluster {

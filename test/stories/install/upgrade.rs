@@ -19,7 +19,7 @@ const CLASS: &str = "best-effort-xsmall";
 const NAMESPACE: &str = "left";
 
 #[test]
-fn objects_of_the_last_release_live_on() {
+fn an_upgrade_keeps_objects_and_replaces_the_configuration() {
     story("upgrade", |story| async move {
         story.prepare_namespace(CLASS).await;
         let mut old_definitions = read_release("crds.jsonl");
@@ -47,48 +47,49 @@ fn objects_of_the_last_release_live_on() {
         assert_no_right_is_missing(&vmop);
         vms.delete("waiting", &DeleteParams::default()).await.unwrap();
         story.wait_until("its VM is gone", SOON, async || story.vms_named("waiting").await.is_empty()).await;
+
+        let applied = apply_over_old_configuration(&cluster.server);
+        assert_programs_are_replaced(&cluster.server, &applied).await;
         cluster.stop().await;
     });
 }
 
-/// An administrator applies the programs' manifests over the last release's configuration. Old permissions and webhooks are replaced,
-/// and objects aren't left over.
-#[test]
-fn the_last_releases_configuration_is_replaced() {
-    story("upgrade-config", |story| async move {
-        let server = OwnServer::start(&story, read_release("crds.jsonl")).await;
-        let old = read_release("config.jsonl");
-        server.apply("the last release's config/", &old);
-        let mut new = definitions();
-        server.apply("the CRDs", &new);
-        for program in layercake::local::cluster::PROGRAMS {
-            let documents = installed_program(program);
-            server.apply(program, &documents);
-            new.extend(documents);
-        }
-        let name = |document: &Value| {
-            let metadata = &document["metadata"];
-            format!("{} {}/{}", document["kind"], metadata["namespace"], metadata["name"])
-        };
-        let kept: BTreeSet<_> = new.iter().map(name).collect();
-        let left: Vec<_> = old.iter().map(name).filter(|old| !kept.contains(old)).collect();
-        assert!(left.is_empty(), "an upgrade leaves these, so somebody must delete them: {left:?}");
-        for wanted in new.iter().filter(|document| document["kind"] == "Deployment") {
-            let namespace = wanted["metadata"]["namespace"].as_str().unwrap();
-            let deployments: Api<Deployment> = Api::namespaced(server.client(), namespace);
-            let there = deployments.get(wanted["metadata"]["name"].as_str().unwrap()).await.unwrap();
-            let containers =
-                serde_json::to_value(there.spec.unwrap().template.spec.unwrap().containers).unwrap();
-            let wanted = &wanted["spec"]["template"]["spec"]["containers"];
-            assert_eq!(containers[0]["args"], wanted[0]["args"]);
-            assert_eq!(containers.as_array().unwrap().len(), 1);
-            assert_eq!(
-                containers[0]["ports"].as_array().unwrap().len(),
-                wanted[0]["ports"].as_array().unwrap().len()
-            );
-        }
-        server.stop().await;
-    });
+/// Applies the programs' manifests over the last release's configuration, as an administrator does. Checks that old permissions and
+/// webhooks are replaced, and that objects aren't left over.
+fn apply_over_old_configuration(server: &OwnServer) -> Vec<Value> {
+    let old = read_release("config.jsonl");
+    server.apply("the last release's config/", &old);
+    let mut new = definitions();
+    for program in layercake::local::cluster::PROGRAMS {
+        let documents = installed_program(program);
+        server.apply(program, &documents);
+        new.extend(documents);
+    }
+    let name = |document: &Value| {
+        let metadata = &document["metadata"];
+        format!("{} {}/{}", document["kind"], metadata["namespace"], metadata["name"])
+    };
+    let kept: BTreeSet<_> = new.iter().map(name).collect();
+    let left: Vec<_> = old.iter().map(name).filter(|old| !kept.contains(old)).collect();
+    assert!(left.is_empty(), "an upgrade leaves these, so somebody must delete them: {left:?}");
+    new
+}
+
+/// Checks that the Deployments in `applied` have the new containers, with all their arguments and ports.
+async fn assert_programs_are_replaced(server: &OwnServer, applied: &[Value]) {
+    for wanted in applied.iter().filter(|document| document["kind"] == "Deployment") {
+        let namespace = wanted["metadata"]["namespace"].as_str().unwrap();
+        let deployments: Api<Deployment> = Api::namespaced(server.client(), namespace);
+        let there = deployments.get(wanted["metadata"]["name"].as_str().unwrap()).await.unwrap();
+        let containers = serde_json::to_value(there.spec.unwrap().template.spec.unwrap().containers).unwrap();
+        let wanted = &wanted["spec"]["template"]["spec"]["containers"];
+        assert_eq!(containers[0]["args"], wanted[0]["args"]);
+        assert_eq!(containers.as_array().unwrap().len(), 1);
+        assert_eq!(
+            containers[0]["ports"].as_array().unwrap().len(),
+            wanted[0]["ports"].as_array().unwrap().len()
+        );
+    }
 }
 
 fn read(name: &str) -> String {
