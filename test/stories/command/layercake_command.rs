@@ -1,5 +1,6 @@
 //! A new user runs the `layercake` command.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 use layercake::args::SiteNetwork;
 use serde_json::Value;
 use support::process::KilledChild;
+use tempfile::TempDir;
 
-use crate::harness::command::{layercake, texts};
+use crate::harness::command::{exe, layercake, texts};
 use crate::harness::home::{Home, small_cluster};
 use crate::harness::schedule;
 use crate::harness::shared_stack::{other_network, other_wire};
@@ -36,7 +38,7 @@ const LISTING: [&str; 7] = [
 const MOST_OWN_CALLS: u64 = 75 + 6 + 6;
 
 #[test]
-fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
+fn up_once_brings_the_seeds_cluster_up_from_a_release_without_network() {
     let _place = schedule::enter().wait();
     let own = up_once();
     if own > MOST_OWN_CALLS {
@@ -47,8 +49,57 @@ fn up_once_brings_the_seeds_cluster_up_and_leaves_nothing() {
     }
 }
 
-/// Runs the example cluster once. Returns how many vCenter requests are neither in `MODULE_CALLS` nor in `LISTING`.
+/// A release as its archive contains it, unpacked on a machine without network, compilers and earlier runs.
+struct UnpackedRelease {
+    folder: TempDir,
+}
+
+impl UnpackedRelease {
+    /// Links this build's command beside the programs that it starts.
+    fn new() -> Self {
+        // The same file system as the command's, so that it can be linked.
+        let release = Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() };
+        for folder in ["bin", "home"] {
+            fs::create_dir(release.folder.path().join(folder)).unwrap();
+        }
+        fs::hard_link(exe(), release.command()).unwrap();
+        let programs: Vec<_> = plane::tools::control_plane().chain(sim::tools::programs()).collect();
+        let (folder, go) =
+            (release.folder.path().join("lib/layercake/tools"), plane::tools::go_version().unwrap());
+        plane::tools::pack(&programs, &folder, "of this test", &go, &*plane::tools::progress()).unwrap();
+        release
+    }
+
+    fn command(&self) -> PathBuf {
+        self.folder.path().join("bin/layercake")
+    }
+
+    /// Returns the command in a network namespace without interfaces, and with an empty home. If this user can't create namespaces,
+    /// the command has the machine's network.
+    fn layercake(&self, args: &[&str]) -> Command {
+        let alone = ["unshare", "--user", "--map-root-user", "--net", "sh", "-euc"];
+        let script = "ip link set lo up; exec \"$@\"";
+        let can_be_alone = Command::new(alone[0]).args(&alone[1..]).args([script, "sh", "true"]).output();
+        let mut command = if can_be_alone.is_ok_and(|output| output.status.success()) {
+            let mut command = Command::new(alone[0]);
+            command.args(&alone[1..]).args([script, "sh"]).arg(self.command());
+            command
+        } else {
+            eprintln!("skipped: a run without network, because unshare or ip does not work here");
+            Command::new(self.command())
+        };
+        command.args(args).stdin(Stdio::null()).env_clear();
+        command.env("HOME", self.folder.path().join("home")).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        if let Some(folder) = std::env::var_os("VCSIM_RECORD") {
+            command.env("VCSIM_RECORD", folder);
+        }
+        command
+    }
+}
+
+/// Runs the example cluster once, from a release. Returns how many vCenter requests are neither in `MODULE_CALLS` nor in `LISTING`.
 fn up_once() -> u64 {
+    let release = UnpackedRelease::new();
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/test-cluster.yaml");
     let wire = other_wire().name();
     let network = match other_network() {
@@ -56,7 +107,7 @@ fn up_once() -> u64 {
         SiteNetwork::PortGroups => "port-groups",
     };
     let sites = ["up", "--once", "--wire", wire, "--network", network];
-    let mut up = layercake(&sites);
+    let mut up = release.layercake(&sites);
     let run = up.args(["-f", manifest, "-o", "json", "--timeout", "12m"]).output().unwrap();
     let errors = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{errors}");
