@@ -80,10 +80,10 @@ mod tests {
 
     #[test]
     fn lines_of_a_tree_are_parsed() {
-        let tree = "layercake v0.1.0 (/source/cli)\nserde v1.0.228\nserde v1.0.228 (*)\n\nserde_derive v1.0.228 (proc-macro)\n";
+        let tree = "kit v0.1.0 (/source/kit)\nserde v1.0.228\nserde v1.0.228 (*)\n\nserde_derive v1.0.228 (proc-macro)\n";
         let names: Vec<_> =
             names(tree).into_iter().map(|(name, version)| format!("{name} {version}")).collect();
-        assert_eq!(names, ["layercake 0.1.0", "serde 1.0.228", "serde_derive 1.0.228"]);
+        assert_eq!(names, ["kit 0.1.0", "serde 1.0.228", "serde_derive 1.0.228"]);
     }
 
     /// Every crate in the command has a license, and test tools are left out.

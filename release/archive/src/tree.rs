@@ -18,6 +18,17 @@ use crate::contents;
 pub const TOOLS: &str = "lib/layercake/tools";
 /// The folder with documents.
 const DOCUMENTS: &str = "share/doc/layercake";
+/// The files and folders that are copied to it. They keep their places, so that links between pages lead somewhere.
+const PAGES: [&str; 8] = [
+    "LICENSE",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "examples",
+    "vmop/README.md",
+];
 /// The completion scripts, in the folders where the shells look for them.
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "share/bash-completion/completions/layercake"),
@@ -46,7 +57,7 @@ pub fn write(args: &Args, root: &Path, version: &str) -> Result<()> {
         Command::new(&program).arg("manifests").output().context("cannot run layercake manifests")?;
     ensure!(
         manifests.status.success(),
-        "layercake manifests failed: {}",
+        "`layercake manifests` failed: {}",
         String::from_utf8_lossy(&manifests.stderr)
     );
     write_file(&data.join("install.yaml"), &manifests.stdout)?;
@@ -54,8 +65,9 @@ pub fn write(args: &Args, root: &Path, version: &str) -> Result<()> {
     copy_folder(&args.source.join("examples"), &data.join("examples"))?;
 
     let documents = root.join(DOCUMENTS);
-    for file in ["LICENSE", "README.md"] {
-        copy(&args.source.join(file), &documents.join(file))?;
+    for page in PAGES {
+        let (from, to) = (args.source.join(page), documents.join(page));
+        if from.is_dir() { copy_folder(&from, &to)? } else { copy(&from, &to)? }
     }
     let document = contents::write(args, version, &all, &documents.join("licenses"))?;
     write_file(&documents.join("sbom.spdx.json"), format!("{document:#}\n").as_bytes())

@@ -18,7 +18,7 @@ struct Release {
 impl Release {
     fn new() -> Self {
         let release = Self { folder: tempfile::tempdir().unwrap() };
-        release.pack("echo layercake v9.9.9");
+        release.pack("echo v9.9.9");
         release
     }
 
@@ -95,7 +95,7 @@ fn a_release_is_installed_linked_and_replaced() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(&format!("Installed {NAME}.")) && text.contains("Add "), "{text}");
         let ran = Command::new(release.path("prefix/bin/layercake")).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&ran.stdout), "layercake v9.9.9\n");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "v9.9.9\n");
         assert!(release.path("prefix/share/man/man1/layercake.1").is_file());
         assert_eq!(left(&release.path("prefix/lib")), [NAME]);
     }
