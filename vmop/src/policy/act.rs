@@ -34,7 +34,6 @@ pub async fn realize(
     if let Some(known) = known.filter(|known| current && same(known)) {
         return Ok(known);
     }
-    check_names(policy)?;
     let mut ledger = Ledger::read(policy);
     let mut book = Annotation::new(policy, ctx);
     let mut wanted = Vec::new();
@@ -105,7 +104,7 @@ fn wanted_child(
 }
 
 /// Rejects names that vCenter doesn't accept for a folder or pool.
-fn check_names(policy: &VirtualMachineSetResourcePolicy) -> Result<(), Error> {
+pub fn check_names(policy: &VirtualMachineSetResourcePolicy) -> Result<(), Error> {
     let named = [("spec.folder.name", folder_name(policy)), ("spec.resourcepool.name", pool_name(policy))];
     let refused = named.into_iter().find(|(_, name)| name.is_some_and(|name| !is_vcenter_name(name)));
     let Some((field, Some(name))) = refused else { return Ok(()) };

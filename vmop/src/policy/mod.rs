@@ -117,8 +117,8 @@ impl Reconcile for Context {
         pause::paused(policy)
     }
 
-    fn plan(_policy: &VirtualMachineSetResourcePolicy, (): &()) -> Result<(), Error> {
-        Ok(())
+    fn plan(policy: &VirtualMachineSetResourcePolicy, (): &()) -> Result<(), Error> {
+        act::check_names(policy)
     }
 
     async fn carry_out(
