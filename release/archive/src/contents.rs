@@ -8,7 +8,7 @@ use nodeimage::sbom::{self, SpdxPackage};
 use plane::tools::Tool;
 use serde_json::Value;
 
-use crate::Args;
+use crate::args::Args;
 use crate::crates;
 
 /// The licenses that Go modules in a release may have. cargo-deny checks the crates' licenses.

@@ -2,43 +2,18 @@
 //! lists that name everything in it. `release/build` runs it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod args;
 mod contents;
 mod crates;
 mod pack;
 mod tree;
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::Parser as _;
 
-/// Writes layercake-VERSION-TARGET.tar.gz with the command and all programs that it starts, and a small archive without these
-/// programs.
-#[derive(Debug, Parser)]
-struct Args {
-    /// The statically linked command.
-    #[arg(long)]
-    layercake: PathBuf,
-    /// The folder with the files for clusterctl.
-    #[arg(long)]
-    clusterctl: PathBuf,
-    /// The Go version that must have built the programs, such as go1.26.8.
-    #[arg(long)]
-    go: String,
-    /// The commit that the release is built from.
-    #[arg(long)]
-    commit: String,
-    /// The time for all files, in seconds since 1970.
-    #[arg(long)]
-    epoch: i64,
-    /// The repository's root folder.
-    #[arg(long, default_value = ".")]
-    source: PathBuf,
-    /// The folder to write to.
-    #[arg(long)]
-    out: PathBuf,
-}
+use crate::args::Args;
 
 /// The platform in the archive's name. The programs run on any Linux with this architecture.
 const TARGET: &str = concat!("x86_64", "-linux");

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use layercake::args::Cli;
 use plane::tools;
 
-use crate::Args;
+use crate::args::Args;
 use crate::contents;
 
 /// The folder with the programs that the command starts. The command looks for them here, relative to its own folder.
