@@ -155,7 +155,7 @@ fn raised_limit((&name, installed): (&&'static str, &InstalledComponent)) -> Opt
 }
 
 /// Returns true if both versions are known and the first is older.
-fn is_older(one: Option<&str>, other: Option<&str>) -> bool {
+pub fn is_older(one: Option<&str>, other: Option<&str>) -> bool {
     matches!((one.and_then(version), other.and_then(version)), (Some(one), Some(other)) if one < other)
 }
 

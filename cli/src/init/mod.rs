@@ -10,6 +10,7 @@ pub mod facts;
 pub mod given;
 pub mod install;
 mod progress;
+mod release_notes;
 pub mod site_file;
 mod uninstall;
 pub mod version;
@@ -72,6 +73,9 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
             "the cluster has no cert-manager, so Layercake issues the certificates of webhooks"
         }
     };
+    for step in release_notes::required_steps(&decisions) {
+        say!("{:<22} {}: {}", "you must", step.release, step.text);
+    }
     say!("{:<22} Kubernetes {}; {certificates}", "cluster", facts.kubernetes);
     if args.dry_run {
         for (component, decision) in &decisions {
