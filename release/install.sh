@@ -82,7 +82,6 @@ fi
 archive=$(sed -n "s/^[0-9a-f]\{64\}  \(layercake-v[0-9A-Za-z.+-]*-x86_64-linux$small\.tar\.gz\)$/\1/p" "$work/SHA256SUMS")
 [ "$(echo "$archive" | grep -c .)" = 1 ] || fail "SHA256SUMS of $source does not list one archive for x86_64-linux$small"
 name=${archive%.tar.gz}
-target=$prefix/lib/$name
 
 fetch "$archive"
 (cd "$work" && grep "  $archive\$" SHA256SUMS | sha256sum --check --strict --quiet >&2) ||
@@ -94,9 +93,13 @@ tar -xzf "$work/$archive" -C "$work" ||
 "$work/$name/bin/layercake" version >"$work/version" 2>&1 ||
   fail "cannot run layercake from $prefix: $(head -n 1 "$work/version"). If the file system is mounted noexec, choose another folder with --prefix"
 
-# Each step below leaves either the old or the new release usable.
-if [ -e "$target" ]; then mv "$target" "$work/old"; fi
-mv "$work/$name" "$target"
+# Another build of the same version has another folder, so each step below leaves either the old or the new release usable.
+digest=$(sed -n "s/^\([0-9a-f]\{12\}\).*  $archive$/\1/p" "$work/SHA256SUMS")
+target=$prefix/lib/$name-$digest
+if ! (cd "$target" && cmp -s SHA256SUMS "$work/$name/SHA256SUMS" && sha256sum --check --strict --quiet SHA256SUMS) >/dev/null 2>&1; then
+  rm -rf "$target"
+  mv "$work/$name" "$target"
+fi
 
 # Links a file of the release into the prefix.
 link() {
@@ -111,6 +114,10 @@ for file in share/bash-completion/completions/layercake share/fish/vendor_comple
 done
 for page in "$target"/share/man/man1/*.1; do
   [ ! -e "$page" ] || link "share/man/man1/${page##*/}"
+done
+
+for other in "$prefix/lib/$name"-????????????; do
+  [ "$other" = "$target" ] || rm -rf "$other"
 done
 
 echo "Installed $name. The command is $prefix/bin/layercake."

@@ -41,7 +41,9 @@ fn steps_since(changelog: &str, installed: &str) -> Vec<RequiredStep> {
             is_required = line == REQUIRED && is_older(Some(installed), Some(&release));
         } else if let Some(text) = line.strip_prefix("- ").filter(|text| is_required && *text != "Nothing.") {
             steps.push(RequiredStep { release: release.clone(), text: text.to_owned() });
-        } else if let (true, Some(more), Some(step)) = (is_required, line.strip_prefix("  "), steps.last_mut()) {
+        } else if let (true, Some(more), Some(step)) =
+            (is_required, line.strip_prefix("  "), steps.last_mut())
+        {
             step.text = format!("{} {}", step.text, more.trim());
         }
     }

@@ -54,6 +54,12 @@ impl Release {
             .unwrap()
     }
 
+    /// Runs the installed command, and returns its output.
+    fn run(&self) -> String {
+        let ran = Command::new(self.path("prefix/bin/layercake")).output().unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    }
+
     /// Installs from the folder to the prefix.
     fn install_here(&self) -> Output {
         self.install(&[
@@ -61,6 +67,12 @@ impl Release {
             &self.path("prefix").to_string_lossy(),
             &self.path("release").to_string_lossy(),
         ])
+    }
+
+    /// Fails unless the prefix has one release, and nothing unfinished.
+    fn assert_installed_once(&self) {
+        let folders = left(&self.path("prefix/lib"));
+        assert!(matches!(&folders[..], [one] if one.starts_with(NAME)), "{folders:?}");
     }
 
     /// Fails unless the installation was refused with `expected` and left the prefix empty.
@@ -94,10 +106,9 @@ fn a_release_is_installed_linked_and_replaced() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(&format!("Installed {NAME}.")) && text.contains("Add "), "{text}");
-        let ran = Command::new(release.path("prefix/bin/layercake")).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&ran.stdout), "v9.9.9\n");
+        assert_eq!(release.run(), "v9.9.9\n");
         assert!(release.path("prefix/share/man/man1/layercake.1").is_file());
-        assert_eq!(left(&release.path("prefix/lib")), [NAME]);
+        release.assert_installed_once();
     }
 }
 
@@ -159,7 +170,7 @@ fn an_interrupted_installation_keeps_the_old_release() {
     // The shell that runs install.sh is killed while it unpacks.
     write_program(&release.path("bin/tar"), "kill -TERM $PPID; exit 1");
     assert!(!release.install_here().status.success());
-    assert_eq!(left(&release.path("prefix/lib")), [NAME]);
+    release.assert_installed_once();
     // Not even a handler runs after SIGKILL. The next installation removes what is left.
     write_program(&release.path("bin/tar"), "kill -KILL $PPID");
     assert!(!release.install_here().status.success());
@@ -167,7 +178,33 @@ fn an_interrupted_installation_keeps_the_old_release() {
     fs::remove_file(release.path("bin/tar")).unwrap();
     assert!(Command::new(release.path("prefix/bin/layercake")).status().unwrap().success());
     assert!(release.install_here().status.success());
-    assert_eq!(left(&release.path("prefix/lib")), [NAME]);
+    release.assert_installed_once();
+}
+
+#[test]
+fn another_build_of_the_same_version_replaces_the_first_at_once() {
+    let release = Release::new();
+    assert!(release.install_here().status.success());
+    release.pack("echo rebuilt");
+    for killed in ["mv", "ln"] {
+        write_program(&release.path("bin").join(killed), "kill -KILL $PPID");
+        assert!(!release.install_here().status.success());
+        fs::remove_file(release.path("bin").join(killed)).unwrap();
+        assert_eq!(release.run(), "v9.9.9\n", "killed at {killed}");
+    }
+    assert!(release.install_here().status.success());
+    assert_eq!(release.run(), "rebuilt\n");
+    release.assert_installed_once();
+}
+
+#[test]
+fn a_damaged_installation_is_repaired() {
+    let release = Release::new();
+    assert!(release.install_here().status.success());
+    let command = fs::canonicalize(release.path("prefix/bin/layercake")).unwrap();
+    write_program(&command, "echo damaged");
+    assert!(release.install_here().status.success());
+    assert_eq!(release.run(), "v9.9.9\n");
 }
 
 #[test]
