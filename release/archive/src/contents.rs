@@ -1,9 +1,11 @@
 //! Lists the crates and Go modules in the archive, and copies their license texts.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nodeimage::sbom::{self, SpdxPackage};
 use plane::tools::Tool;
 use serde_json::Value;
@@ -14,6 +16,11 @@ use crate::crates;
 /// The licenses that Go modules in a release may have. cargo-deny checks the crates' licenses.
 const ALLOWED: [&str; 7] =
     ["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unlicense"];
+
+/// Modules without a license file, which are copies of Go's own packages: their sources refer to Go's license.
+const LICENSED_AS_GO: [&str; 1] = ["github.com/ajeddeloh/go-json"];
+/// Go's license.
+const GO_LICENSE: &str = "BSD-3-Clause";
 
 /// Copies the license texts to `licenses`, and returns the SPDX document that lists the crates and modules. Fails if a Go module
 /// lacks an allowed license.
@@ -37,18 +44,41 @@ pub fn write(args: &Args, version: &str, tools: &[&'static Tool], licenses: &Pat
         });
     }
     let modules = sbom::go_modules(tools, &args.go, &licenses.join("go"))?;
-    for module in &modules {
-        let is_allowed = module.licences.iter().any(|license| ALLOWED.contains(&license.as_str()));
-        ensure!(
-            is_allowed,
-            "{} {} has no allowed license: {:?}",
-            module.name,
-            module.version,
-            module.licences
-        );
+    let modules: Vec<_> = modules.into_iter().map(clarified).collect();
+    let refused: Vec<_> = modules.iter().filter(|module| !is_allowed(module)).map(describe).collect();
+    ensure!(refused.is_empty(), "these modules have no allowed license:\n{}", refused.join("\n"));
+    for name in LICENSED_AS_GO.iter().chain(&["stdlib"]) {
+        copy_go_license(&licenses.join("go").join(name))?;
     }
     parts.extend(modules);
     Ok(sbom::document("layercake", version, "APPLICATION", &parts, args.epoch))
+}
+
+/// Returns the module with the license that its sources refer to, if it has no license file.
+fn clarified(module: SpdxPackage) -> SpdxPackage {
+    if module.licences.is_empty() && LICENSED_AS_GO.contains(&module.name.as_str()) {
+        return SpdxPackage { licences: [GO_LICENSE.to_owned()].into(), ..module };
+    }
+    module
+}
+
+fn is_allowed(module: &SpdxPackage) -> bool {
+    module.licences.iter().any(|license| ALLOWED.contains(&license.as_str()))
+}
+
+fn describe(module: &SpdxPackage) -> String {
+    let licenses: Vec<_> = module.licences.iter().map(String::as_str).collect();
+    let found = if licenses.is_empty() { "no license file".to_owned() } else { licenses.join(", ") };
+    format!("{} {}: {found}", module.name, module.version)
+}
+
+/// Copies the license text of the Go distribution.
+fn copy_go_license(into: &Path) -> Result<()> {
+    let output = Command::new("go").args(["env", "GOROOT"]).output().context("cannot run go")?;
+    let text = PathBuf::from(String::from_utf8(output.stdout)?.trim()).join("LICENSE");
+    fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
+    fs::copy(&text, into.join("LICENSE")).with_context(|| format!("cannot copy {}", text.display()))?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -75,6 +105,33 @@ mod tests {
             assert!(!linked.is_empty(), "{name} has no list of modules: {output}");
             let missing: Vec<_> = linked.iter().filter(|module| !listed.contains(*module)).collect();
             assert!(missing.is_empty(), "{name}: {missing:?}");
+        }
+        let refused: Vec<_> = modules
+            .into_iter()
+            .map(clarified)
+            .filter(|module| !is_allowed(module))
+            .map(|one| describe(&one))
+            .collect();
+        assert!(refused.is_empty(), "{refused:#?}");
+    }
+
+    #[test]
+    fn a_module_needs_an_allowed_license() {
+        let module = |name: &str, licenses: &[&str]| SpdxPackage {
+            name: name.to_owned(),
+            version: "v1.0.0".to_owned(),
+            purl: String::new(),
+            source: String::new(),
+            licences: licenses.iter().map(ToString::to_string).collect(),
+        };
+        assert!(is_allowed(&clarified(module("a", &["GPL-2.0-only", "MIT"]))));
+        assert!(is_allowed(&clarified(module(LICENSED_AS_GO[0], &[]))));
+        for (refused, shown) in [
+            (module("a", &["GPL-2.0-only"]), "a v1.0.0: GPL-2.0-only"),
+            (module("b", &[]), "b v1.0.0: no license file"),
+        ] {
+            assert!(!is_allowed(&clarified(refused.clone())));
+            assert_eq!(describe(&refused), shown);
         }
     }
 
