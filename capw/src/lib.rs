@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use kit::run::Fatal;
 use kit::{Runtime, flags};
 
@@ -45,6 +45,11 @@ struct Flags {
     network: NetworkFlags,
     #[command(flatten)]
     scope: Scope,
+}
+
+/// Returns the definition of the program's flags.
+pub fn command() -> Command {
+    Flags::command()
 }
 
 /// Runs the program. `args[0]` is the program name. If `args[1]` is `guest-proxy`, runs the proxy for Cluster API's managers

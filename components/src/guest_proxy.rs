@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::catalogue::{Component, Registries};
 use crate::memory::Memory;
+use crate::settings::ProgramSettings;
 
 /// The proxy's container name.
 pub const CONTAINER: &str = "guest-proxy";
@@ -43,7 +44,7 @@ pub fn arguments(port: u16, health: &str, metrics: &str) -> [String; 4] {
 }
 
 /// Adds the proxy to a manager's Pod, and makes the manager use it.
-pub(crate) fn add(pod: &mut Value, registries: &Registries) {
+pub(crate) fn add(pod: &mut Value, registries: &Registries, settings: Option<&ProgramSettings>) {
     let Some(program) = Component::find(PROGRAM) else { return };
     let image = program.image_reference(registries);
     let Some(containers) = pod["containers"].as_array_mut() else { return };
@@ -53,7 +54,7 @@ pub(crate) fn add(pod: &mut Value, registries: &Registries) {
         env.extend(variables(PORT, DIRECT).map(|(name, value)| json!({ "name": name, "value": value })));
     }
     let (health, metrics) = (format!("0.0.0.0:{HEALTH_PORT}"), format!("127.0.0.1:{METRICS_PORT}"));
-    containers.push(json!({
+    let mut proxy = json!({
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
@@ -73,7 +74,11 @@ pub(crate) fn add(pod: &mut Value, registries: &Registries) {
             "readOnlyRootFilesystem": true,
             "capabilities": { "drop": ["ALL"] },
         },
-    }));
+    });
+    if let Some(settings) = settings {
+        settings.apply(&mut proxy);
+    }
+    containers.push(proxy);
 }
 
 #[cfg(test)]
@@ -83,7 +88,7 @@ mod tests {
     #[test]
     fn a_manager_reaches_clusters_only_through_its_proxy() {
         let mut pod = json!({ "containers": [{ "name": "manager" }] });
-        add(&mut pod, &Registries::default());
+        add(&mut pod, &Registries::default(), None);
         assert_eq!(
             pod["containers"][0]["env"][0],
             json!({ "name": "HTTPS_PROXY", "value": "http://127.0.0.1:3128" })

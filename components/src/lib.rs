@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod memory;
 pub mod plan;
 pub mod render;
+pub mod settings;
 pub mod upstream;
 
 pub use error::{Error, Result};

@@ -1,12 +1,11 @@
 //! Renders a component's manifests for a cluster: images, certificates, labels and arguments.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use crate::catalogue::{Component, ManifestSource, Registries};
 use crate::certificate::ServingPair;
 use crate::guest_proxy;
+use crate::settings::SettingsByProgram;
 
 /// The label on everything that `layercake init` installs.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "layercake");
@@ -50,8 +49,8 @@ pub struct Options {
     pub networks: NodeNetworkProvider,
     /// True if workload cluster nodes can reach ghcr.io.
     pub nodes_pull_images: bool,
-    /// The memory limits that the administrator has raised, by component name.
-    pub memory_limits: BTreeMap<&'static str, String>,
+    /// The arguments and resources that the administrator has changed.
+    pub programs: SettingsByProgram,
 }
 
 /// Returns a component's documents as they are applied.
@@ -143,16 +142,16 @@ fn deploy(deployment: &mut Value, component: &Component, options: &Options) {
     if component.is_upstream() {
         component.memory.bound(container);
     }
-    if let Some(limit) = options.memory_limits.get(component.name) {
-        container["resources"]["limits"]["memory"] = limit.as_str().into();
-    }
     container["image"] = component.image_reference(&options.registries).into();
     container["imagePullPolicy"] = "IfNotPresent".into();
     if let Some(args) = container["args"].as_array_mut() {
         args.extend(arguments(component, options).into_iter().map(Value::from));
     }
+    if let Some(settings) = options.programs.get(component.name) {
+        settings.apply(container);
+    }
     if component.uses_guest_proxy() {
-        guest_proxy::add(pod, &options.registries);
+        guest_proxy::add(pod, &options.registries, options.programs.get(guest_proxy::CONTAINER));
     }
 }
 

@@ -34,4 +34,4 @@ pub mod sync;
 mod testing;
 pub mod webhook;
 
-pub use program::main;
+pub use program::{command, main};

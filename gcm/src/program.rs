@@ -8,7 +8,7 @@ use api::capw::{WCPCluster, WCPMachine};
 use api::gcm::{OSImage, TanzuKubernetesCluster, TanzuKubernetesRelease, TkgServiceConfiguration};
 use api::names::label;
 use api::vmop::VirtualMachineImage;
-use clap::Parser;
+use clap::{Command, CommandFactory as _, Parser};
 use futures::stream;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -61,6 +61,11 @@ pub struct Flags {
     /// The treatment of add-ons from node images, and of the built-in container network, after gcm has applied them.
     #[arg(long, value_enum, default_value_t, overrides_with = "image_addons")]
     pub image_addons: ImageAddons,
+}
+
+/// Returns the definition of gcm's flags.
+pub fn command() -> Command {
+    Flags::command()
 }
 
 /// Runs gcm. `args[0]` is the program name.

@@ -12,6 +12,7 @@ use crate::cluster::RunningApiServer;
 use crate::error::{Error, Result};
 use crate::tools::Tools;
 use crate::workload::{Ports, RunningProgram, Wiring, Workload};
+use components::catalogue::Component;
 use components::config;
 use components::manifest::{Manifests, ProgramDeployment};
 
@@ -109,25 +110,37 @@ impl Prepared {
         &self.manifests.definitions
     }
 
-    /// Applies the manager's CRDs, with conversion through its webhook server.
-    pub(crate) async fn define(&self, cluster: &RunningApiServer, tools: &Tools) -> Result<()> {
-        self.workload(tools, None).have_conversions_called(cluster, self.ports).await
+    /// Returns the name of the manager's component.
+    pub(crate) fn component(&self) -> &'static str {
+        Component::of_manifests(self.manager.name).map_or(self.manager.name, |component| component.name)
     }
 
-    /// Starts the manager, with a guest proxy if `guest_proxy` is given and the manager connects to workload clusters.
+    /// Applies the manager's CRDs, with conversion through its webhook server.
+    pub(crate) async fn define(&self, cluster: &RunningApiServer, tools: &Tools) -> Result<()> {
+        self.workload(tools, None, Vec::new()).have_conversions_called(cluster, self.ports).await
+    }
+
+    /// Starts the manager, with a guest proxy if `guest_proxy` is given and the manager connects to workload clusters. The
+    /// arguments in `further` follow all others.
     pub(crate) async fn start(
         &self,
         cluster: &RunningApiServer,
         tools: &Tools,
         guest_proxy: Option<&Path>,
+        further: Vec<String>,
     ) -> Result<RunningProgram> {
-        self.workload(tools, guest_proxy).start(cluster, self.ports).await
+        self.workload(tools, guest_proxy, further).start(cluster, self.ports).await
     }
 
-    fn workload<'a>(&'a self, tools: &'a Tools, guest_proxy: Option<&'a Path>) -> Workload<'a> {
+    fn workload<'a>(
+        &'a self,
+        tools: &'a Tools,
+        guest_proxy: Option<&'a Path>,
+        further: Vec<String>,
+    ) -> Workload<'a> {
         let given = |variable: &str| std::env::var(variable).ok();
-        let gates = feature_gates(self.manager, given).into_iter().collect();
-        let workload = workload(self.manager, tools, &self.manifests, &self.manifests.definitions, gates);
+        let further = feature_gates(self.manager, given).into_iter().chain(further).collect();
+        let workload = workload(self.manager, tools, &self.manifests, &self.manifests.definitions, further);
         workload.through(guest_proxy)
     }
 }

@@ -83,7 +83,7 @@ impl Plane {
     /// everything is ready.
     pub async fn start(options: Options) -> Result<Self> {
         let plane = Self::without_managers(options).await?;
-        plane.run_managers().await?;
+        plane.run_managers(|_| Vec::new()).await?;
         Ok(plane)
     }
 
@@ -95,15 +95,18 @@ impl Plane {
         Self::served(options, prepared).await
     }
 
-    /// Starts kube-controller-manager and Cluster API's managers, and waits until the managers are ready. Call it only once.
-    pub async fn run_managers(&self) -> Result<()> {
+    /// Starts kube-controller-manager and Cluster API's managers, and waits until the managers are ready. `further` returns
+    /// additional arguments for a component. Call it only once.
+    pub async fn run_managers(&self, further: impl Fn(&str) -> Vec<String>) -> Result<()> {
         let began = Instant::now();
         let (cluster, tools) = (&self.cluster, &self.tools);
         // Start kube-controller-manager after the CRDs are served. Otherwise, its garbage collector discovers their kinds
         // only 30 s later.
         let controllers = Supervised::start(manager::command(cluster, &tools.kube_controller_manager)?)?;
         let proxy = self.guest_proxy.as_deref();
-        let managers = try_join_all(self.prepared.iter().map(|one| one.start(cluster, tools, proxy))).await?;
+        let managers =
+            self.prepared.iter().map(|one| one.start(cluster, tools, proxy, further(one.component())));
+        let managers = try_join_all(managers).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
         let started = managers.into_iter().flat_map(|started| [Some(started.process), started.guest_proxy]);
         let all = started.flatten().chain([controllers]).collect();
@@ -128,7 +131,7 @@ impl Plane {
     /// `services`.
     pub async fn without_nodes(options: Options, services: &Path) -> Result<Self> {
         let plane = Self::defined(options, Vec::new(), BTreeMap::new(), Some(services)).await?;
-        plane.run_managers().await?;
+        plane.run_managers(|_| Vec::new()).await?;
         Ok(plane)
     }
 

@@ -38,8 +38,15 @@ mod watches;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::{Command, CommandFactory as _};
+
 use flags::Flags;
 pub use vcenter::settings::LIBRARIES_CHANGED;
+
+/// Returns the definition of the program's flags.
+pub fn command() -> Command {
+    Flags::command()
+}
 
 /// Runs the program. `args[0]` is the program name.
 pub fn main(args: Vec<OsString>) -> ExitCode {

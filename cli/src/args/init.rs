@@ -119,6 +119,10 @@ impl WebhookCertificates {
 /// Flags of `manifests`.
 #[derive(Clone, Debug, Args)]
 pub struct ManifestsFlags {
+    /// A site file with the program settings and the provider of networks. Its objects are not printed. Can be repeated: the
+    /// files are combined.
+    #[arg(short, long, value_name = "SITE")]
+    pub filename: Vec<PathBuf>,
     /// The component to print, with all kinds of Layercake. Can be repeated. Default: all components.
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(COMPONENTS.iter().map(|one| one.name)))]
     pub component: Vec<String>,
@@ -128,8 +132,8 @@ pub struct ManifestsFlags {
     /// The registries of images.
     #[command(flatten)]
     pub registries: RegistryFlags,
-    /// The provider of networks.
-    #[arg(long, value_enum, default_value_t)]
+    /// The provider of networks, if there is no site file.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "filename")]
     pub network_provider: SiteNetworkProvider,
     /// Nodes of workload clusters reach ghcr.io, which has flannel and kube-vip.
     #[arg(long)]

@@ -58,7 +58,7 @@ async fn run(args: &Render) -> Result<ExitStatus> {
 async fn read_arguments(target: &Target) -> Result<Vec<String>> {
     let settings = target.bootstrap.as_ref().map(|opened| opened.folder().settings()).transpose()?.flatten();
     if let Some(settings) = settings {
-        return Ok(cluster::arguments("gcm", &settings).into_iter().map(str::to_owned).collect());
+        return Ok(cluster::arguments("gcm", &settings));
     }
     match gcm::render::deployed_arguments(&target.client).await {
         Ok(Some(arguments)) => Ok(arguments),

@@ -1,15 +1,22 @@
 //! Decides the action for each component, or refuses the installation. Also chooses the options. This module doesn't
 //! perform I/O.
 
+use std::collections::BTreeMap;
+
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, ManifestSource, Registries};
 use components::render::{Certificates, NodeNetworkProvider, Options, PULLS_IMAGES};
+use components::settings::SettingsByProgram;
 use semver::Version;
 
 use super::facts::{Facts, InstalledComponent, Installer, VIRTUAL_MACHINE};
+use super::programs;
 use crate::args::SiteNetworkProvider;
 
 /// The oldest Kubernetes version with the admission policies that the programs rely on.
 const OLDEST_KUBERNETES: Version = Version::new(1, 31, 0);
+
+/// The resource whose limit `init` keeps.
+const MEMORY: &str = "memory";
 
 /// The action for a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +131,14 @@ pub fn registries(facts: &Facts, given: Registries) -> Registries {
     }
 }
 
-/// Returns the installation options. Unset options keep the value from the last installation.
+/// Returns the installation options. Unset options keep the value from the last installation. Programs keep a memory limit
+/// that was raised without `programs`.
 pub fn options(
     facts: &Facts,
     registries: Registries,
     networks: Option<NodeNetworkProvider>,
     nodes_pull_images: Option<bool>,
+    mut programs: SettingsByProgram,
 ) -> Options {
     let installed_networks = || {
         let given = facts.configuration.as_ref().map(|configuration| configuration.network_provider.as_str());
@@ -137,21 +146,31 @@ pub fn options(
     };
     let pulled_images =
         || facts.installed.get("gcm").is_some_and(|gcm| gcm.args.iter().any(|arg| arg == PULLS_IMAGES));
+    for (name, limit) in raised_limits(facts) {
+        programs.entry(name).or_default().limits.entry(MEMORY.to_owned()).or_insert(limit);
+    }
     Options {
         registries: self::registries(facts, registries),
         certificates: if facts.cert_manager { Certificates::CertManager } else { Certificates::Own },
         networks: networks.unwrap_or_else(installed_networks),
         nodes_pull_images: nodes_pull_images.unwrap_or_else(pulled_images),
-        memory_limits: facts.installed.iter().filter_map(raised_limit).collect(),
+        programs,
     }
 }
 
-/// Returns a component's name and memory limit if an administrator has raised the limit above the default. Otherwise,
-/// returns `None`.
-fn raised_limit((&name, installed): (&&'static str, &InstalledComponent)) -> Option<(&'static str, String)> {
-    let limit = installed.memory_limit.as_ref()?;
-    let default = Component::find(name)?.memory.limit_mib;
-    limit.mib().is_ok_and(|mib| mib > i64::from(default)).then(|| (name, limit.0.clone()))
+/// Returns the memory limits that an administrator has raised above the default in Deployments, by component name. Leaves
+/// out limits that the last installation set.
+fn raised_limits(facts: &Facts) -> BTreeMap<&'static str, String> {
+    let former =
+        facts.programs.as_ref().and_then(|data| programs::read_stored(data).ok()).unwrap_or_default();
+    let raised = |(&name, installed): (&&'static str, &InstalledComponent)| {
+        let limit = installed.memory_limit.as_ref()?;
+        let default = Component::find(name)?.memory.limit_mib;
+        let is_former = former.get(name).is_some_and(|one| one.limits.get(MEMORY) == Some(&limit.0));
+        let is_raised = limit.mib().is_ok_and(|mib| mib > i64::from(default));
+        (is_raised && !is_former).then(|| (name, limit.0.clone()))
+    };
+    facts.installed.iter().filter_map(raised).collect()
 }
 
 /// Returns true if both versions are known and the first is older.

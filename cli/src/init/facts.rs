@@ -17,6 +17,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 
+use super::programs;
 use crate::kube::connection::{CLUSTER, KindName, dynamic_api_in, served};
 
 /// The kind that represents a vCenter VM.
@@ -52,6 +53,8 @@ pub struct Facts {
     pub installed: BTreeMap<&'static str, InstalledComponent>,
     /// The provider configuration, if it exists.
     pub configuration: Option<ProviderConfiguration>,
+    /// The ConfigMap data with the program settings, if it exists.
+    pub programs: Option<BTreeMap<String, String>>,
     /// The components whose namespace `init` created, whether or not their Deployments exist.
     pub begun: BTreeSet<&'static str>,
     /// The number of objects with resources in vCenter or NSX, by kind. Kinds without objects are omitted.
@@ -132,7 +135,10 @@ impl Facts {
             may_all: may_all(client).await?,
             cert_manager: certificates.context("cannot read definitions")?.is_some(),
             installed: COMPONENTS.iter().filter_map(found).collect(),
-            configuration: configuration(client).await?,
+            configuration: read_data(client, PROVIDER_CONFIGURATION)
+                .await?
+                .map(|data| ProviderConfiguration::from_data(&data)),
+            programs: read_data(client, programs::CONFIG_MAP).await?,
             begun: COMPONENTS.iter().filter(is_begun).map(|component| component.name).collect(),
             remaining,
             other_clusters: others.len(),
@@ -225,10 +231,12 @@ async fn may_all(client: &Client) -> Result<bool> {
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-async fn configuration(client: &Client) -> Result<Option<ProviderConfiguration>> {
+/// Returns a ConfigMap's data from the VM operator's namespace, or `None` if the ConfigMap doesn't exist.
+async fn read_data(client: &Client, name: &str) -> Result<Option<BTreeMap<String, String>>> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
-    let map = maps.get_opt(PROVIDER_CONFIGURATION).await.context("cannot read the provider configuration")?;
-    Ok(map.and_then(|map| map.data).map(|data| ProviderConfiguration::from_data(&data)))
+    let map = maps.get_opt(name).await;
+    let map = map.with_context(|| format!("cannot read ConfigMap {VMOP_NAMESPACE}/{name}"))?;
+    Ok(map.map(|map| map.data.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl GivenSite {
             let missing = "--password-file needs --user, whose password it has";
             return Err(ExitStatus::Usage.error(missing.to_owned()));
         }
-        if files.is_empty() {
+        let Some(file) = read_file(files)? else {
             return match (&credentials, &flags.vcenter_ca) {
                 (None, None) => Ok(None),
                 _ => Err(ExitStatus::Usage.error(
@@ -65,13 +65,7 @@ impl GivenSite {
                         .to_owned(),
                 )),
             };
-        }
-        let mut objects = Vec::new();
-        for path in files {
-            objects
-                .extend(manifest::read(path).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?);
-        }
-        let file = SiteFile::new(objects).map_err(|error| refuse(&format!("{error:#}")))?;
+        };
         Ok(Some(Self { file, credentials, vcenter_ca: flags.vcenter_ca.clone() }))
     }
 
@@ -120,6 +114,21 @@ impl GivenSite {
         ensure!(errors.is_empty(), refuse(&errors.join("\nerror: ")));
         Ok(())
     }
+}
+
+/// Reads the files, which together are one site file. Returns `None` if `files` is empty.
+///
+/// # Errors
+/// Returns an error if a file can't be read or isn't a site file.
+pub fn read_file(files: &[PathBuf]) -> Result<Option<SiteFile>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut objects = Vec::new();
+    for path in files {
+        objects.extend(manifest::read(path).map_err(|error| ExitStatus::Usage.error(format!("{error:#}")))?);
+    }
+    SiteFile::new(objects).map(Some).map_err(|error| refuse(&format!("{error:#}")))
 }
 
 /// Returns the flags for a VM operator in the namespace that `init` uses.

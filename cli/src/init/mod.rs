@@ -9,6 +9,7 @@ pub mod decision;
 pub mod facts;
 pub mod given;
 pub mod install;
+pub mod programs;
 mod progress;
 mod release_notes;
 pub mod site_file;
@@ -19,8 +20,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use components::catalogue::{COMPONENTS, Component, LAYERCAKE, Registries};
-use components::plan;
+use components::plan::{self, InstallationObjects};
 use components::render::{Certificates, Options};
+use components::settings::SettingsByProgram;
 use futures::FutureExt as _;
 use kube::Client;
 
@@ -30,7 +32,7 @@ use crate::args::{Init, InitCommand, ManifestsFlags, SiteNetworkProvider};
 use crate::terminal::exit::{ExitStatus, refuse, status_of};
 use crate::terminal::interrupts::until_interrupted;
 use crate::terminal::output::{say, write_out};
-use decision::Decision;
+use decision::{Decision, Decisions};
 use facts::Facts;
 use given::GivenSite;
 use install::InstallationWriter;
@@ -66,7 +68,16 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     }
     let networks = site.map(SiteFile::networks);
     let networks = networks.or(args.network_provider.map(SiteNetworkProvider::networks));
-    let options = decision::options(&facts, args.registries.registries(), networks, args.nodes_pull_images);
+    let programs = program_settings(&facts, site)?;
+    let summary = programs::summary(&programs);
+    warn_of_unused_settings(&decisions, &programs);
+    let registries = args.registries.registries();
+    let options = decision::options(&facts, registries, networks, args.nodes_pull_images, programs);
+    let wanted: Vec<_> = decisions.iter().filter_map(to_install).collect();
+    let certificates = plan::wanted_certificates(&options, &wanted)?;
+    let pairs = certificates::read_or_generate(&client, &certificates).await?;
+    let installation = plan::installation(&options, &wanted, &pairs)?;
+    check_resources(&installation)?;
     let certificates = match options.certificates {
         Certificates::CertManager => "cert-manager issues the certificates of webhooks",
         Certificates::Own => {
@@ -77,6 +88,9 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
         say!("{:<22} {}: {}", "you must", step.release, step.text);
     }
     say!("{:<22} Kubernetes {}; {certificates}", "cluster", facts.kubernetes);
+    if !summary.is_empty() {
+        say!("{:<22} {summary}", "settings");
+    }
     if args.dry_run {
         for (component, decision) in &decisions {
             say!("{}", shown(component, decision, &options.registries));
@@ -87,10 +101,6 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
         say!("Nothing was changed.");
         return Ok(());
     }
-    let wanted: Vec<_> = decisions.iter().filter_map(to_install).collect();
-    let certificates = plan::wanted_certificates(&options, &wanted)?;
-    let pairs = certificates::read_or_generate(&client, &certificates).await?;
-    let installation = plan::installation(&options, &wanted, &pairs)?;
     let writer = InstallationWriter::new(&client, args.timeout);
     writer.install(&installation).await?;
     for (component, decision) in decisions.iter().filter(|one| to_install(one).is_none()) {
@@ -101,6 +111,33 @@ pub async fn install(client: Client, args: &Init) -> Result<()> {
     }
     say!("{:<22} {}", "done", next_step(&facts, site.is_some()));
     Ok(())
+}
+
+/// Returns the program settings in the site file. Without them, returns the stored settings.
+fn program_settings(facts: &Facts, site: Option<&SiteFile>) -> Result<SettingsByProgram> {
+    match (site.and_then(|site| site.programs.as_ref()), &facts.programs) {
+        (Some(programs), _) => Ok(programs.clone()),
+        (None, Some(stored)) => {
+            programs::read_stored(stored).map_err(|errors| refuse(&errors.join("\nerror: ")))
+        }
+        (None, None) => Ok(SettingsByProgram::new()),
+    }
+}
+
+/// Warns about settings for components that another tool manages.
+fn warn_of_unused_settings(decisions: &Decisions, programs: &SettingsByProgram) {
+    for (component, decision) in decisions {
+        if let (Decision::Leave(what), Some(_)) = (decision, programs.get(component.name)) {
+            say!("warning: the settings of {} have no effect: {what}", component.name);
+        }
+    }
+}
+
+/// Rejects resources that the API server would refuse.
+fn check_resources(installation: &InstallationObjects) -> Result<()> {
+    let found = programs::find_contradictions(installation);
+    let found: Vec<_> = found.into_iter().collect();
+    if found.is_empty() { Ok(()) } else { Err(refuse(&found.join("\nerror: "))) }
 }
 
 /// Returns the component, or `None` if the decision leaves it unchanged.
@@ -145,12 +182,13 @@ pub fn manifests(args: &ManifestsFlags) -> ExitStatus {
 }
 
 fn print_manifests(args: &ManifestsFlags) -> Result<()> {
+    let site = given::read_file(&args.filename)?;
     let options = Options {
         registries: args.registries.registries(),
         certificates: args.webhook_certificates.certificates(),
-        networks: args.network_provider.networks(),
+        networks: site.as_ref().map_or(args.network_provider.networks(), SiteFile::networks),
         nodes_pull_images: args.nodes_pull_images,
-        memory_limits: BTreeMap::new(),
+        programs: site.and_then(|site| site.programs).unwrap_or_default(),
     };
     let is_wanted = |component: &&Component| {
         args.component.is_empty() || args.component.iter().any(|name| name == component.name)
@@ -163,6 +201,7 @@ fn print_manifests(args: &ManifestsFlags) -> Result<()> {
         )));
     }
     let installation = plan::installation(&options, &components, &BTreeMap::new())?;
+    check_resources(&installation)?;
     let objects: Vec<_> = installation.documents().cloned().collect();
     write_out(&crate::kube::manifest::yaml(&objects)?);
     Ok(())

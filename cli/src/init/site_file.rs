@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use api::ipam::{GlobalInClusterIpPool, InClusterIpPool};
 use api::names::{VMOP_NAMESPACE, annotation};
 use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
 use components::render::NodeNetworkProvider;
+use components::settings::SettingsByProgram;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Resource as _;
 use serde_json::{Value, json};
@@ -14,6 +15,7 @@ use vmop::doctor::endpoints::AddressPool;
 use vmop::doctor::new_site::NewSite;
 use vsphere::MoRef;
 
+use super::programs;
 use crate::args::SiteNetworkProvider;
 
 /// A parsed site file.
@@ -22,6 +24,8 @@ pub struct SiteFile {
     /// All objects in file order.
     pub objects: Vec<Value>,
     pub configuration: ProviderConfiguration,
+    /// The program settings, or `None` if the file doesn't contain them.
+    pub programs: Option<SettingsByProgram>,
 }
 
 impl SiteFile {
@@ -35,7 +39,7 @@ impl SiteFile {
     }
 
     /// Finds the provider configuration among the objects, and checks its required keys. Also checks that the
-    /// StorageClasses are valid.
+    /// StorageClasses and the program settings are valid.
     pub fn new(objects: Vec<Value>) -> Result<Self> {
         let found: Vec<_> = objects.iter().filter(|object| is_configuration(object)).collect();
         ensure!(
@@ -63,7 +67,8 @@ impl SiteFile {
                 format!("StorageClass {} of the site file is not valid", class["metadata"]["name"])
             })?;
         }
-        Ok(Self { objects, configuration })
+        let programs = programs::find(&objects).map_err(|errors| anyhow!(errors.join("\nerror: ")))?;
+        Ok(Self { objects, configuration, programs })
     }
 
     /// Returns vCenter's host name or address.

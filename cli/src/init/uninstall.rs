@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use components::catalogue::{COMPONENTS, Component, Registries};
 use components::plan::{self, InstallationObjects};
+use components::settings::SettingsByProgram;
 use kit::objects::Objects;
 use kube::Client;
 use kube::api::DynamicObject;
@@ -46,7 +47,7 @@ pub async fn uninstall(client: Client, args: &Uninstall) -> Result<()> {
         say!("No cluster and no VM is left.");
         return Ok(());
     }
-    let options = decision::options(&facts, Registries::default(), None, None);
+    let options = decision::options(&facts, Registries::default(), None, None, SettingsByProgram::new());
     let installation = plan::installation(&options, &components, &BTreeMap::new())?;
     let remover = Remover { client: &client, timeout: args.timeout, progress: InstallationProgress::begin() };
     remover.remove(&installation, keeps_own_definitions(&facts)).await

@@ -48,12 +48,12 @@ impl Cluster {
         &self.plane
     }
 
-    /// Starts Cluster API, and waits until it is ready.
+    /// Starts Cluster API for a site, and waits until it is ready.
     ///
     /// # Errors
     /// Returns an error if a process doesn't start.
-    pub async fn run_managers(&self) -> Result<()> {
-        Ok(self.plane.run_managers().await?)
+    pub async fn run_managers(&self, settings: &SiteSettings) -> Result<()> {
+        Ok(self.plane.run_managers(|component| settings.args_of(component)).await?)
     }
 
     /// Starts the controllers for a site that is configured, and waits until they are ready. `further` returns
@@ -82,16 +82,19 @@ impl Cluster {
     }
 }
 
-/// Returns the arguments of `program` that depend on the management cluster's settings.
-pub fn arguments(program: &str, settings: &SiteSettings) -> Vec<&'static str> {
-    let mut arguments = arguments_of_site(program, settings.networks(), settings.nodes_pull_images);
+/// Returns the arguments of `program` that depend on the management cluster's settings. If a flag is repeated, the last
+/// one takes effect.
+pub fn arguments(program: &str, settings: &SiteSettings) -> Vec<String> {
+    let of_site = arguments_of_site(program, settings.networks(), settings.nodes_pull_images);
+    let mut arguments: Vec<_> = of_site.into_iter().map(str::to_owned).collect();
+    arguments.extend(settings.args_of(program));
     if program == "vmop" && settings.simulated && !sim::addresses::are_served_as_reported() {
-        arguments.push(SIMULATED_ADDRESSES);
+        arguments.push(SIMULATED_ADDRESSES.to_owned());
     }
     // A standalone cluster's add-ons aren't reconciled between commands, so a command must not revert changes to the
     // add-ons.
     if program == "gcm" && settings.for_command {
-        arguments.push("--image-addons=once");
+        arguments.push("--image-addons=once".to_owned());
     }
     arguments
 }
@@ -109,6 +112,7 @@ mod tests {
             simulated,
             applied: AppliedPart::All,
             for_command: false,
+            args: BTreeMap::new(),
         };
         let nsx = settings("NSXT", false);
         let of = |settings: &SiteSettings| PROGRAMS.map(|program| arguments(program, settings).join(" "));
@@ -117,5 +121,8 @@ mod tests {
         assert_eq!(of(&settings("NAMED", true)), ["--nodes-pull-images", "", SIMULATED_ADDRESSES]);
         let standalone = SiteSettings { for_command: true, ..settings("NAMED", false) };
         assert_eq!(of(&standalone), ["--image-addons=once", "", ""]);
+        let args = [("gcm".to_owned(), vec!["--virtual-ip=keepalived".to_owned()])].into();
+        let changed = SiteSettings { args, ..nsx };
+        assert_eq!(of(&changed)[0], "--virtual-ip=none --virtual-ip=keepalived");
     }
 }

@@ -1,5 +1,6 @@
 //! The stack of `up`: a simulated site, and a management cluster for it whose folder isn't kept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -74,6 +75,7 @@ impl Options {
             simulated,
             applied: AppliedPart::All,
             for_command: false,
+            args: BTreeMap::new(),
         }
     }
 }
@@ -201,7 +203,7 @@ async fn start_parts(options: &Options, stack: &Arc<Processes>, tools: Tools) ->
         cluster.run_programs(&settings, further).await
     };
     let configured = apply_site(&client, &given, start);
-    let ((), programs) = tokio::try_join!(cluster.run_managers(), configured)?;
+    let ((), programs) = tokio::try_join!(cluster.run_managers(&settings), configured)?;
     wait_for_images(&client, &given.file).await?;
     Ok(Parts { cluster, site, programs })
 }

@@ -1,5 +1,6 @@
 //! A bootstrap cluster's folder: its objects and keys, its settings, and the checks before it is used.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -61,6 +62,9 @@ pub struct SiteSettings {
     /// True if a command with `--bootstrap` created the bootstrap cluster. Then the bootstrap cluster is deleted with
     /// its last workload cluster.
     pub for_command: bool,
+    /// The arguments that the site file sets, by component name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub args: BTreeMap<String, Vec<String>>,
 }
 
 /// The part of a site file that was applied.
@@ -75,6 +79,11 @@ pub enum AppliedPart {
 impl SiteSettings {
     pub fn networks(&self) -> NodeNetworkProvider {
         SiteNetworkProvider::of_key(&self.network_provider).networks()
+    }
+
+    /// Returns the arguments that the site file sets for a component.
+    pub fn args_of(&self, component: &str) -> Vec<String> {
+        self.args.get(component).cloned().unwrap_or_default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The record that commands read to find a running bootstrap cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use plane::supervise::Ending;
@@ -19,4 +20,7 @@ pub struct Record {
     /// The processes that keep exiting.
     #[serde(default)]
     pub endings: Vec<Ending>,
+    /// The arguments from the site file with which the programs run, by component name.
+    #[serde(default)]
+    pub args: BTreeMap<String, Vec<String>>,
 }

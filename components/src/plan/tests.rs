@@ -3,9 +3,11 @@ use time::OffsetDateTime;
 use super::*;
 use crate::catalogue::Registries;
 use crate::certificate;
+use crate::guest_proxy;
 use crate::manifest::Manifests;
 use crate::memory::GO_LIMIT;
 use crate::render::NodeNetworkProvider;
+use crate::settings::ProgramSettings;
 
 fn options(certificates: Certificates) -> Options {
     Options {
@@ -13,7 +15,7 @@ fn options(certificates: Certificates) -> Options {
         certificates,
         networks: NodeNetworkProvider::PortGroups,
         nodes_pull_images: false,
-        memory_limits: BTreeMap::new(),
+        programs: BTreeMap::new(),
     }
 }
 
@@ -109,13 +111,16 @@ fn deployments_run_on_one_node_with_images_of_the_version() {
 
 #[test]
 fn every_program_has_a_memory_limit_that_an_administrator_can_raise() {
-    let raised = [("cluster-api", "4Gi".to_owned()), ("gcm", "1Gi".to_owned())];
-    let options = Options { memory_limits: raised.into(), ..options(Certificates::Own) };
+    let raised = [("cluster-api", "4Gi"), ("gcm", "1Gi")].map(|(name, limit)| {
+        let limits = [("memory".to_owned(), limit.to_owned())].into();
+        (name, ProgramSettings { limits, ..ProgramSettings::default() })
+    });
+    let options = Options { programs: raised.into(), ..options(Certificates::Own) };
     for part in own(&options).parts {
         let Component { name, memory, .. } = part.component;
         let container = &part.deployment["spec"]["template"]["spec"]["containers"][0];
         let default = format!("{}Mi", memory.limit_mib);
-        let limit = options.memory_limits.get(name).unwrap_or(&default);
+        let limit = options.programs.get(name).map_or(&default, |settings| &settings.limits["memory"]);
         assert_eq!(container["resources"]["limits"]["memory"], **limit, "{name}");
         assert_eq!(
             container["resources"]["requests"]["memory"],
@@ -125,6 +130,48 @@ fn every_program_has_a_memory_limit_that_an_administrator_can_raise() {
         let variables = container["env"].as_array().map(Vec::as_slice).unwrap_or_default();
         let has_go_limit = variables.iter().any(|variable| variable["name"] == GO_LIMIT);
         assert_eq!(has_go_limit, part.component.is_upstream(), "{name}");
+    }
+}
+
+#[test]
+fn changed_settings_follow_the_defaults_of_each_program() {
+    let amount = |resource: &str, amount: &str| [(resource.to_owned(), amount.to_owned())].into();
+    let gcm = ProgramSettings {
+        args: vec!["--virtual-ip=keepalived".to_owned()],
+        requests: amount("cpu", "100m"),
+        limits: amount("memory", "1Gi"),
+    };
+    let core =
+        ProgramSettings { args: vec!["--machine-concurrency=20".to_owned()], ..ProgramSettings::default() };
+    let proxy = ProgramSettings { limits: amount("memory", "1Gi"), ..ProgramSettings::default() };
+    let programs = [("gcm", gcm), ("cluster-api", core), (guest_proxy::CONTAINER, proxy)];
+    let options = Options {
+        networks: NodeNetworkProvider::Nsx,
+        programs: programs.into(),
+        ..options(Certificates::Own)
+    };
+    for part in own(&options).parts {
+        let name = part.component.name;
+        let containers = &part.deployment["spec"]["template"]["spec"]["containers"];
+        let args: Vec<_> =
+            containers[0]["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let resources = &containers[0]["resources"];
+        match name {
+            // A program uses the last value of a repeated flag.
+            "gcm" => {
+                assert!(args.ends_with(&["--virtual-ip=none", "--virtual-ip=keepalived"]), "{args:?}");
+                let expected = serde_json::json!({
+                    "requests": { "cpu": "100m", "memory": "32Mi" }, "limits": { "memory": "1Gi" },
+                });
+                assert_eq!(*resources, expected);
+            }
+            "cluster-api" => assert_eq!(args.last(), Some(&"--machine-concurrency=20")),
+            _ => assert_eq!(resources["limits"]["memory"], format!("{}Mi", part.component.memory.limit_mib)),
+        }
+        if part.component.uses_guest_proxy() {
+            assert_eq!(containers[1]["resources"]["limits"]["memory"], "1Gi", "{name}");
+            assert_eq!(containers[1]["resources"]["requests"]["memory"], "32Mi", "{name}");
+        }
     }
 }
 

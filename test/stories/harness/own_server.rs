@@ -153,7 +153,7 @@ fn installed() -> InstallationObjects {
         certificates: Certificates::Own,
         networks: NodeNetworkProvider::PortGroups,
         nodes_pull_images: false,
-        memory_limits: BTreeMap::new(),
+        programs: BTreeMap::new(),
     };
     plan::installation(&options, &[], &BTreeMap::new()).expect("an installation")
 }

@@ -47,16 +47,20 @@ fn an_empty_cluster_becomes_a_management_cluster() {
         let deployments: Api<Deployment> = Api::all(cluster.client());
         assert!(deployments.list(&ListParams::default()).await.unwrap().items.is_empty());
 
-        let installed = run_init(&story, &cluster, &["-f", site]).await;
-        assert_ends(&installed, 0, &["gcm                    v0.1.0 is available", "Next: layercake doctor"]);
+        let programs = write_settings(files.path(), "log-level");
+        let installed = run_init(&story, &cluster, &["-f", site, "-f", &programs]).await;
+        let words = [SETTINGS, "gcm                    v0.1.0 is available", "Next: layercake doctor"];
+        assert_ends(&installed, 0, &words);
         assert_webhooks_refuse(&cluster).await;
+        assert_capw_is_changed(&cluster).await;
         let before = generations(&deployments).await;
         assert_eq!(before.len(), COMPONENTS.len(), "{before:?}");
 
-        // The cluster already contains the site file's objects and the credentials.
+        // The cluster already contains the site file's objects, the program settings and the credentials.
         let again = run(&cluster, &["init"]).await;
-        assert_ends(&again, 0, &["are served", "Next: layercake doctor"]);
+        assert_ends(&again, 0, &[SETTINGS, "are served", "Next: layercake doctor"]);
         assert_eq!(generations(&deployments).await, before, "a second installation replaces no Pod");
+        assert_capw_is_changed(&cluster).await;
         assert_ends(&run(&cluster, &["init", "--dry-run"]).await, 0, &["Nothing was changed"]);
         let planned = run(&cluster, &["uninstall", "--plan"]).await;
         assert_contains(String::from_utf8_lossy(&planned.stdout), &["delete namespace vmware-system-tkg"]);
@@ -163,6 +167,30 @@ async fn delete_killed_at_each_write(cluster: &Nodeless, config: &Config) {
     }
 }
 
+/// The line about the changed settings in the output of `init`.
+const SETTINGS: &str = "settings               capw --log-level=debug memory limit 512Mi";
+
+/// Writes a file with changed settings of capw, and returns its path. `flag` is the name of the flag for the log level.
+fn write_settings(folder: &Path, flag: &str) -> String {
+    let programs = format!("capw: {{flags: {{{flag}: debug}}, resources: {{limits: {{memory: 512Mi}}}}}}");
+    let settings = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "layercake-programs", "namespace": "vmware-system-vmop" },
+        "data": { "programs": programs },
+    });
+    let path = folder.join(format!("{flag}.yaml"));
+    std::fs::write(&path, settings.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+async fn assert_capw_is_changed(cluster: &Nodeless) {
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client(), "vmware-system-capw");
+    let deployment = json!(deployments.get("vmware-system-capw-controller-manager").await.unwrap());
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["args"].as_array().unwrap().last().unwrap(), "--log-level=debug");
+    assert_eq!(container["resources"]["limits"]["memory"], "512Mi");
+}
+
 async fn site_file(story: &Story) -> String {
     let chosen =
         ["--network", "workload-network", "--library", "layercake", "--node-addresses", "10.0.0.0/8"];
@@ -208,6 +236,10 @@ async fn assert_refuses(story: &Story, cluster: &Nodeless, site: &str, files: &P
     for (path, words) in cases {
         assert_ends(&run_init(story, cluster, &["-f", &path]).await, 3, &[words, "Nothing was changed"]);
     }
+    let unknown = run_init(story, cluster, &["-f", site, "-f", &write_settings(files, "log-levle")]).await;
+    let words =
+        ["capw: there is no flag log-levle that you can set. Did you mean log-level?", "Nothing was changed"];
+    assert_ends(&unknown, 3, &words);
     let tag = run_init(story, cluster, &["-f", site, "--layercake-tag", "v9.9.9"]).await;
     assert_ends(
         &tag,
@@ -292,7 +324,7 @@ async fn generations(deployments: &Api<Deployment>) -> Vec<(String, Option<i64>)
 /// Returns the resource versions for all installed objects.
 async fn installed_versions(client: &Client) -> BTreeMap<String, String> {
     let facts = Facts::gather(client).await.unwrap();
-    let options = decision::options(&facts, Registries::default(), None, None);
+    let options = decision::options(&facts, Registries::default(), None, None, BTreeMap::new());
     let components: Vec<_> = COMPONENTS.iter().collect();
     let installation = plan::installation(&options, &components, &BTreeMap::new()).unwrap();
     let mut versions = BTreeMap::new();

@@ -1,6 +1,7 @@
 use api::Quantity;
 use api::vmop::ProviderConfiguration;
 use components::catalogue::LAYERCAKE;
+use components::settings::ProgramSettings;
 
 use super::*;
 
@@ -100,12 +101,37 @@ fn a_memory_limit_that_was_raised_is_kept_and_no_lower_one() {
         let one = installed("", "v1.14.2", Installer::Init);
         let one = InstalledComponent { memory_limit: Some(Quantity(limit.to_owned())), ..one };
         let facts = Facts { installed: [("cluster-api", one)].into(), ..facts() };
-        options(&facts, Registries::default(), None, None).memory_limits
+        options(&facts, Registries::default(), None, None, SettingsByProgram::new()).programs
     };
-    assert_eq!(with_limit("4Gi"), [("cluster-api", "4Gi".to_owned())].into());
+    assert_eq!(with_limit("4Gi"), [("cluster-api", limited_to("4Gi"))].into());
     for unchanged in ["2Gi", "2048Mi", "128Mi", "much"] {
         assert_eq!(with_limit(unchanged), [].into(), "{unchanged}");
     }
+}
+
+fn limited_to(memory: &str) -> ProgramSettings {
+    let limits = [(MEMORY.to_owned(), memory.to_owned())].into();
+    ProgramSettings { limits, ..ProgramSettings::default() }
+}
+
+#[test]
+fn a_limit_of_former_settings_goes_with_them() {
+    let one = installed("", "v1.14.2", Installer::Init);
+    let one = InstalledComponent { memory_limit: Some(Quantity("4Gi".to_owned())), ..one };
+    let stored = "cluster-api: {resources: {limits: {memory: 4Gi}}}".to_owned();
+    let before = Facts {
+        installed: [("cluster-api", one)].into(),
+        programs: Some([(programs::KEY.to_owned(), stored)].into()),
+        ..facts()
+    };
+    let limits = |settings| options(&before, Registries::default(), None, None, settings).programs;
+    assert_eq!(limits(SettingsByProgram::new()), [].into());
+    let lower: SettingsByProgram = [("cluster-api", limited_to("3Gi"))].into();
+    assert_eq!(limits(lower.clone()), lower);
+    // A limit that was raised after the last installation isn't in the settings.
+    let raised = Facts { programs: None, ..before };
+    let kept = options(&raised, Registries::default(), None, None, lower.clone()).programs;
+    assert_eq!(kept, lower, "settings have priority");
 }
 
 #[test]
@@ -121,7 +147,7 @@ fn what_is_not_given_stays_as_it_was_installed() {
         }),
         ..facts()
     };
-    let kept = options(&before, Registries::default(), None, None);
+    let kept = options(&before, Registries::default(), None, None, SettingsByProgram::new());
     let expected = Registries {
         upstream: Some("m.example.com".to_owned()),
         own: Some("r.example.com/l".to_owned()),
@@ -132,7 +158,8 @@ fn what_is_not_given_stays_as_it_was_installed() {
 
     let given =
         Registries { own: Some("new".to_owned()), own_tag: Some("t".to_owned()), ..Registries::default() };
-    let changed = options(&before, given.clone(), Some(NodeNetworkProvider::PortGroups), Some(false));
+    let networks = Some(NodeNetworkProvider::PortGroups);
+    let changed = options(&before, given.clone(), networks, Some(false), SettingsByProgram::new());
     assert_eq!(changed.registries, Registries { upstream: expected.upstream, ..given });
     assert_eq!((changed.networks, changed.nodes_pull_images), (NodeNetworkProvider::PortGroups, false));
 }

@@ -1,5 +1,6 @@
 //! The bootstrap cluster process: a management cluster with a persistent store.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -65,13 +66,14 @@ impl Served for Bootstrap {
             ready: false,
             transient: self.transient,
             endings: Vec::new(),
+            args: BTreeMap::new(),
         };
         daemon.write(&record)?;
-        let programs = async {
-            let settings = self.wait_for_settings().await?;
-            self.cluster.run_programs(&settings, |_| Vec::new()).await
-        };
-        let ((), _programs) = tokio::try_join!(self.cluster.run_managers(), programs)?;
+        let settings = self.wait_for_settings().await?;
+        let managers = self.cluster.run_managers(&settings);
+        let programs = self.cluster.run_programs(&settings, |_| Vec::new());
+        let ((), _programs) = tokio::try_join!(managers, programs)?;
+        record.args = settings.args;
         record.ready = true;
         daemon.write(&record)?;
         loop {

@@ -15,6 +15,7 @@ use crate::doctor;
 use crate::files::read_text;
 use crate::init::given::{GivenSite, operator_flags};
 use crate::init::install::InstallationWriter;
+use crate::init::programs::flags::local_arguments;
 use crate::kube::connection::client;
 use crate::kubeconfig;
 use crate::local::configure::{WITHIN, apply_site, wait_for_images};
@@ -151,7 +152,8 @@ async fn start_with(
     folder.check()?;
     let known = folder.settings()?;
     let for_command = known.as_ref().map_or(transient, |known| known.for_command);
-    let wanted = given.map(|given| wanted(given, nodes_pull_images, for_command)).transpose()?;
+    let wanted =
+        given.map(|given| wanted(given, known.as_ref(), nodes_pull_images, for_command)).transpose()?;
     match (&known, &wanted) {
         (None, None) => {
             return Err(folder.missing(
@@ -182,21 +184,32 @@ async fn start_with(
         // A command left a transient process running. Restart it as a permanent one.
         daemon.stop().await?;
     }
-    let mut arguments = vec!["bootstrap".to_owned(), "serve".to_owned(), folder.name().to_owned()];
-    arguments.extend(transient.then(|| "--transient".to_owned()));
+    let arguments = |transient: bool| {
+        let command = ["bootstrap", "serve", folder.name()].map(str::to_owned);
+        command.into_iter().chain(transient.then(|| "--transient".to_owned())).collect::<Vec<_>>()
+    };
     // Build the programs here, where the user sees the progress. The process then finds them.
     ensure_programs(BTreeMap::new(), Vec::new()).await?;
     let runs = runs(folder).await?;
     let is_served = || Ok(daemon.read::<Record>()?.is_some());
     if !runs {
-        let started = daemon.start(&arguments, is_served, std::future::pending()).await;
+        let started = daemon.start(&arguments(transient), is_served, std::future::pending()).await;
         if started.is_err() && is_new {
             folder.delete()?;
         }
         started?;
     }
-    let configured = configure(folder, given, wanted.as_ref()).await;
-    match configured {
+    let configured = async {
+        let record = configure(folder, given, wanted.as_ref()).await?;
+        if wanted.is_none_or(|wanted| wanted.args == record.args) {
+            return Ok(record);
+        }
+        // The programs were started with their former arguments.
+        daemon.stop().await?;
+        daemon.start(&arguments(record.transient), is_served, std::future::pending()).await?;
+        wait_for(folder, WITHIN, |record| record.ready).await
+    };
+    match configured.await {
         Ok(record) => Ok(Opened::new(folder.clone(), record, Some(lock))),
         Err(error) => {
             if !runs {
@@ -226,15 +239,24 @@ async fn runs(folder: &BootstrapFolder) -> Result<bool> {
     }
 }
 
-/// Returns the settings that the programs need for a site.
-fn wanted(given: &GivenSite, nodes_pull_images: bool, for_command: bool) -> Result<SiteSettings> {
+/// Returns the settings that the programs need for a site. If the site file doesn't contain program settings, their
+/// former arguments stay.
+fn wanted(
+    given: &GivenSite,
+    known: Option<&SiteSettings>,
+    nodes_pull_images: bool,
+    for_command: bool,
+) -> Result<SiteSettings> {
     let simulated = simulate::is_simulated(&given.file)?;
+    let args = given.file.programs.as_ref().map(local_arguments);
+    let args = args.or_else(|| known.map(|known| known.args.clone())).unwrap_or_default();
     Ok(SiteSettings {
         network_provider: given.file.network_provider().to_owned(),
         nodes_pull_images: nodes_pull_images || simulated,
         simulated,
         applied: AppliedPart::Configuration,
         for_command,
+        args,
     })
 }
 
