@@ -6,7 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The shared files and folders outside all crates, each with the one crate that may embed it.
-const OWNERS: [(&str, &str); 2] = [("components", "config"), ("cli", "docs/checks.md")];
+const OWNERS: [(&str, &str); 3] =
+    [("components", "config"), ("cli", "docs/checks.md"), ("cli", "CHANGELOG.md")];
 /// The variable that contains the crate's folder, in `env!` and in `include_dir!` paths.
 const CRATE_FOLDER: &str = "CARGO_MANIFEST_DIR";
 
