@@ -55,11 +55,12 @@ fn the_installation_page_leads_to_a_cluster_and_back() {
 
 /// Follows steps 1 to 4.
 async fn install(page: &mut Reader<'_>) {
-    // govc, a release, registries and a node's container runtime aren't available here.
+    // govc, a release, krew, registries and a node's container runtime aren't available here.
     page.skip("export GOVC_URL=");
     page.skip("minisign -V");
     page.skip("sha256sum --check");
     page.skip("sh install.sh");
+    page.skip("kubectl krew install");
     page.skip("tar -xzf layercake-v0.1.0");
     page.run("layercake version").await;
     page.skip("for name in gcm capw vmop; do");
