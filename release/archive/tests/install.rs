@@ -228,6 +228,59 @@ fn a_signature_is_verified_if_a_key_is_named() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Follows docs/install.md with a key of its own, and changes one byte in each file of the release and of the unpacked archive.
+#[test]
+fn the_documented_commands_find_a_changed_byte_in_each_file() {
+    let release = Release::new();
+    let folder = release.path("release");
+    let minisign = |args: &[&str]| Command::new("minisign").args(args).current_dir(&folder).output();
+    let Ok(made) = minisign(&["-G", "-W", "-p", "layercake.pub", "-s", "../layercake.key"]) else {
+        eprintln!("skipped: minisign is not installed");
+        return;
+    };
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(minisign(&["-S", "-W", "-s", "../layercake.key", "-m", "SHA256SUMS"]).unwrap().status.success());
+    let verify = [documented("minisign -V"), documented("sha256sum --check")].join(" && ");
+    let is_valid = |folder: &Path, commands: &str| {
+        Command::new("sh").args(["-euc", commands]).current_dir(folder).output().unwrap().status.success()
+    };
+    assert!(is_valid(&folder, &verify));
+    let archive = format!("{NAME}.tar.gz");
+    for file in ["SHA256SUMS", "SHA256SUMS.minisig", &archive] {
+        let intact = flip(&folder.join(file));
+        assert!(!is_valid(&folder, &verify), "{file}");
+        fs::write(folder.join(file), intact).unwrap();
+    }
+    assert!(is_valid(&folder, &verify));
+
+    let unpacked = release.path("made").join(NAME);
+    let check =
+        documented("(cd layercake-v0.1.0-x86_64-linux").replace("layercake-v0.1.0-x86_64-linux", NAME);
+    for file in ["SHA256SUMS", "bin/layercake", "share/man/man1/layercake.1"] {
+        assert!(is_valid(&release.path("made"), &check));
+        let intact = flip(&unpacked.join(file));
+        assert!(!is_valid(&release.path("made"), &check), "{file}");
+        fs::write(unpacked.join(file), intact).unwrap();
+    }
+}
+
+/// Returns the line of docs/install.md that begins with `start`.
+fn documented(start: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/install.md");
+    let page = fs::read_to_string(page).unwrap();
+    let line = page.lines().filter_map(|line| line.strip_prefix("    ")).find(|line| line.starts_with(start));
+    line.unwrap_or_else(|| panic!("docs/install.md has no command {start}")).to_owned()
+}
+
+/// Changes a byte in the middle of a file, and returns the previous content.
+fn flip(file: &Path) -> Vec<u8> {
+    let intact = fs::read(file).unwrap();
+    let mut changed = intact.clone();
+    changed[intact.len() / 2] ^= 1;
+    fs::write(file, changed).unwrap();
+    intact
+}
+
 #[test]
 fn the_help_lists_the_options() {
     let release = Release::new();
