@@ -113,13 +113,18 @@ impl Api {
         let params = PatchParams::apply(self.manager).force();
         let request = request_for(intent).patch(&intent.name_any(), &params, &Patch::Apply(&wanted));
         let object: K = self.send(request, "apply").await?;
+        Ok(self.record_sent(object, hash))
+    }
+
+    /// Records that the API server accepted the intent with this hash, and returns the resulting object.
+    fn record_sent<K: Watchable>(&self, object: K, hash: u64) -> ApplyResult<K> {
         let version = version(&object).unwrap_or_default();
         self.expectations.record_intent(
             self.manager,
             &object,
             AcceptedIntent { hash, version, confirm: None },
         );
-        Ok(ApplyResult::Sent(Arc::new(object)))
+        ApplyResult::Sent(Arc::new(object))
     }
 
     /// Returns true if `live` contains the wanted fields and the manager's last intent was the same, so that the apply wouldn't
@@ -166,13 +171,7 @@ impl Api {
             return self.apply(intent, live).await;
         }
         let object = self.create(intent).await?;
-        let (hash, version) = (hash(&add_type::<K>(intent)?), version(&object).unwrap_or_default());
-        self.expectations.record_intent(
-            self.manager,
-            &object,
-            AcceptedIntent { hash, version, confirm: None },
-        );
-        Ok(ApplyResult::Sent(Arc::new(object)))
+        Ok(self.record_sent(object, hash(&add_type::<K>(intent)?)))
     }
 
     /// Sends a merge patch that fails with a conflict unless the object still has the resourceVersion and UID that the caller

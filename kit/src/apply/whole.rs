@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Api, ApplyResult, add_type, hash, is_conflict};
-use crate::expectations::{AcceptedIntent, version};
 use crate::watchable::Watchable;
 
 /// The maximum number of attempts to transfer field ownership while other writers change the object.
@@ -47,13 +46,7 @@ impl Api {
                 Err(error) => return Err(error),
             }
         }
-        let (hash, version) = (hash(&add_type::<K>(intent)?), version(&object).unwrap_or_default());
-        self.expectations.record_intent(
-            self.manager,
-            &object,
-            AcceptedIntent { hash, version, confirm: None },
-        );
-        Ok(ApplyResult::Sent(Arc::new(object)))
+        Ok(self.record_sent(object, hash(&add_type::<K>(intent)?)))
     }
 }
 
