@@ -47,7 +47,7 @@ pub enum Error {
         kind: String,
         /// The object's group and version.
         version: String,
-        /// What the user can do.
+        /// The action that resolves the error.
         remedy: String,
     },
     /// The API server refuses the request or doesn't respond.

@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(since("v0.2.0"), newest);
         assert_eq!(since("v0.1.0-2"), [newest[0], newest[1], "v0.1.1: Import the images again."]);
         assert_eq!(since("v0.3.0"), Vec::<String>::new());
-        assert_eq!(since("of somebody"), Vec::<String>::new());
+        assert_eq!(since("unknown"), Vec::<String>::new());
     }
 
     /// The changelog that is embedded has a list for this version.

@@ -71,7 +71,7 @@ fn apply_over_old_configuration(server: &OwnServer) -> Vec<Value> {
     };
     let kept: BTreeSet<_> = new.iter().map(name).collect();
     let left: Vec<_> = old.iter().map(name).filter(|old| !kept.contains(old)).collect();
-    assert!(left.is_empty(), "an upgrade leaves these, so somebody must delete them: {left:?}");
+    assert!(left.is_empty(), "the upgrade leaves objects that the new release does not have: {left:?}");
     new
 }
 

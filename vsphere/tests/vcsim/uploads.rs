@@ -77,7 +77,10 @@ async fn an_item_is_filled_by_a_session(sim: Sim) {
         assert_eq!(client.validate_update(&session).await.unwrap().missing, ["disk.vmdk"]);
         push(&client, &session, "disk.vmdk", &empty_disk()).await.unwrap();
         assert_eq!(client.validate_update(&session).await.unwrap(), Validation::default());
-        assert!(client.list_library_item_files(&id).await.unwrap().is_empty(), "nobody sees them yet");
+        assert!(
+            client.list_library_item_files(&id).await.unwrap().is_empty(),
+            "the files are not listed before the session is complete"
+        );
         client.complete_update(&session, SOON).await.unwrap();
         assert_eq!(client.update_session(&session).await.unwrap().state, UpdateState::Done);
         let mut files = client.list_library_item_files(&id).await.unwrap();

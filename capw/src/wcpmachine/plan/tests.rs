@@ -324,7 +324,7 @@ fn a_virtual_machine_without_an_owner_is_ours_only_if_it_has_our_identity() {
     assert_eq!(
         whose(&fixtures::wcp_machine(), Some(&vm)),
         NameAvailability::Taken,
-        "nobody drew this identity for it"
+        "the WCPMachine has another identity"
     );
     let mut replaced = vm.clone();
     replaced.spec.vm_metadata.as_mut().unwrap().secret_name = Some("b-kubeconfig".into());

@@ -14,9 +14,9 @@ use crate::testing::fixtures;
 use crate::unmet::Need;
 use crate::vcenter::settings::NetworkProvider;
 
-const NOBODY: NetworkProviders =
+const NO_PROVIDER: NetworkProviders =
     NetworkProviders { configured: None, default_network: false, net_operator: false, nsx: false };
-const ALL: NetworkProviders = NetworkProviders { net_operator: true, nsx: true, ..NOBODY };
+const ALL: NetworkProviders = NetworkProviders { net_operator: true, nsx: true, ..NO_PROVIDER };
 
 fn interface(network_type: &str) -> VirtualMachineNetworkInterface {
     let interface = json!({ "networkType": network_type, "networkName": "net" });
@@ -53,13 +53,13 @@ fn who_says_which_network_a_nic_is_connected_to() {
     let (of_net_operator, of_nsx) =
         (asked(InterfaceKind::NetOperator, "net-cp-0"), asked(InterfaceKind::Nsx, "net-cp-0-lsp"));
     for (network_type, providers, plug) in [
-        ("", NOBODY, NicSource::Named(Some("net"))),
+        ("", NO_PROVIDER, NicSource::Named(Some("net"))),
         ("", distributed, of_net_operator.clone()),
         ("", nsx, of_nsx.clone()),
         ("vsphere-distributed", distributed, of_net_operator.clone()),
         ("vsphere-distributed", ALL, of_net_operator),
         ("vsphere-distributed", named, NicSource::Named(Some("net"))),
-        ("vsphere-distributed", NOBODY, NicSource::Named(Some("net"))),
+        ("vsphere-distributed", NO_PROVIDER, NicSource::Named(Some("net"))),
         ("nsx-t", nsx, of_nsx.clone()),
         ("nsx-t", ALL, of_nsx),
         ("nsx-t", port_groups, NicSource::VirtualNetwork("net")),
@@ -95,7 +95,7 @@ fn a_nic_may_name_the_object_itself() {
     let of_net_operator = given("netoperator.vmware.com", "NetworkInterface");
     let mine = NicSource::Given(InterfaceKind::NetOperator, "mine");
     assert_eq!(resolve_nic_source(&vm(), &of_net_operator, ALL), Ok(mine));
-    let message = resolve_nic_source(&vm(), &of_net_operator, NOBODY).unwrap_err().message;
+    let message = resolve_nic_source(&vm(), &of_net_operator, NO_PROVIDER).unwrap_err().message;
     assert!(message.contains("Install net-operator"), "{message}");
     let of_nsx = given("vmware.com", "VirtualNetworkInterface");
     assert_eq!(resolve_nic_source(&vm(), &of_nsx, ALL), Ok(NicSource::Given(InterfaceKind::Nsx, "mine")));
