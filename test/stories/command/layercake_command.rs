@@ -1,14 +1,12 @@
 //! A new user runs the `layercake` command.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use layercake::args::SiteNetwork;
 use serde_json::Value;
-use support::process::KilledChild;
 use tempfile::TempDir;
 
 use crate::harness::command::{exe, layercake, texts};
@@ -165,26 +163,37 @@ fn processes_of(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_killed_up_leaves_no_process_and_no_folder() {
+fn a_killed_stack_leaves_no_process_and_no_folder_and_up_says_so() {
     let _place = schedule::enter().wait();
-    let up = layercake(&["up"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut up = KilledChild(up.unwrap());
-    let lines = BufReader::new(up.0.stdout.take().unwrap()).lines();
-    let exports: Vec<_> = lines.take(2).map(Result::unwrap).collect();
-    let kubeconfig = exports[0].strip_prefix("export KUBECONFIG=").unwrap();
-    assert_contains(&exports[1], &["export GOVC_URL=https://127.0.0.1:", "GOVC_PASSWORD=\"$(cat "]);
-    let folder = Path::new(kubeconfig).parent().unwrap();
-    assert!(folder.is_dir());
-    assert_ne!(processes_of(folder), Vec::<PathBuf>::new());
-    assert_is_healthy(kubeconfig);
-    // `up` can't clean up after SIGKILL, so the guard must.
-    up.0.kill().unwrap();
-    up.0.wait().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    home.write("cluster.yaml", &small_cluster("team", 0));
+    let up = ["up", "--detach", "-f", &home.path("cluster.yaml")];
+    let (mut up, printed) = home.start_until(&up, "Cluster API objects exist");
+    let (_, refused) = home.layercake(&["up", "--detach"], 1);
+    let ways = ["(process ", "export KUBECONFIG=/", "layercake down", "XDG_STATE_HOME="];
+    assert_contains(&refused, &ways);
+    let after =
+        |words: &str, end: &str| refused.split_once(words).unwrap().1.split(end).next().unwrap().to_owned();
+    let (process, kubeconfig) = (after("(process ", ")"), after("export KUBECONFIG=", ". To stop"));
+    let stack = Path::new(&kubeconfig).parent().unwrap();
+    assert_ne!(processes_of(stack), Vec::<PathBuf>::new());
+    assert_is_healthy(&kubeconfig);
+    // The stack can't clean up after SIGKILL, so the guard must.
+    assert!(Command::new("kill").args(["-KILL", &process]).status().unwrap().success());
     let killed = Instant::now();
-    while folder.exists() || !processes_of(folder).is_empty() {
-        assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(folder));
+    while stack.exists() || !processes_of(stack).is_empty() {
+        assert!(killed.elapsed() < Duration::from_secs(20), "{:?} are left", processes_of(stack));
         std::thread::sleep(Duration::from_millis(50));
     }
+    let printed: Vec<_> = printed.collect();
+    assert_eq!(up.wait().unwrap().code(), Some(1));
+    assert_contains(printed.join("\n"), &["error: the stack in the background has ended"]);
+    let of_a_running_stack = ["runs until", "memory: stack"];
+    assert!(
+        !printed.iter().any(|line| of_a_running_stack.iter().any(|words| line.contains(words))),
+        "{printed:?}"
+    );
 }
 
 /// The user's system allows too few inotify instances. `up` names the limit, because Cluster API's managers only exit
@@ -204,28 +213,6 @@ fn up_names_the_limit_of_inotify_instances() {
     assert!(!run.status.success(), "{errors}");
     let words = ["needs 8 inotify instances", "only 3 more", "sysctl fs.inotify.max_user_instances=1024"];
     assert_contains(&errors, &words);
-}
-
-#[test]
-fn up_detach_ends_when_its_stack_is_stopped() {
-    let _place = schedule::enter().wait();
-    let folder = tempfile::tempdir().unwrap();
-    let home = Home::new(folder.path());
-    home.write("cluster.yaml", &small_cluster("team", 0));
-    let up = ["up", "--detach", "-f", &home.path("cluster.yaml")];
-    let (mut up, printed) = home.start_until(&up, "Cluster API objects exist");
-    let (_, refused) = home.layercake(&["up", "--detach"], 1);
-    let ways = ["(process ", "export KUBECONFIG=/", "layercake down", "XDG_STATE_HOME="];
-    assert_contains(&refused, &ways);
-    home.layercake(&["down"], 0);
-    let printed: Vec<_> = printed.collect();
-    assert_eq!(up.wait().unwrap().code(), Some(1));
-    assert_contains(printed.join("\n"), &["error: the stack in the background has ended"]);
-    let of_a_running_stack = ["runs until", "memory: stack"];
-    assert!(
-        !printed.iter().any(|line| of_a_running_stack.iter().any(|words| line.contains(words))),
-        "{printed:?}"
-    );
 }
 
 /// Checks that the doctor doesn't find errors on a new site, within three seconds.

@@ -102,11 +102,10 @@ const LONG: &[(&str, u32, u32)] = &[
     ("clusters::autoscaler::an_autoscaler_scales_a_pool_from_none_and_back", 84, 2),
     ("virtual_machines::other_kinds::gcm_is_ready_where_the_kind_of_its_configuration_is_not_served", 80, 1),
     ("install::upgrade::an_upgrade_keeps_objects_and_replaces_the_configuration", 70, 1),
+    ("command::layercake_command::a_killed_stack_leaves_no_process_and_no_folder_and_up_says_so", 60, 3),
     ("command::layercake_command::a_refused_manifest_does_not_stop_the_others", 57, 3),
     ("install::clusterctl_release::a_release_is_installed_and_removed_with_clusterctl", 53, 2),
-    ("command::layercake_command::a_killed_up_leaves_no_process_and_no_folder", 50, 3),
     ("causes::first_boot::a_first_boot_that_fails_names_its_cause_at_the_top", 46, 2),
-    ("command::layercake_command::up_detach_ends_when_its_stack_is_stopped", 46, 3),
     ("tenants::releases::what_a_tenant_publishes_never_becomes_a_release", 45, 1),
     ("command::bundle::who_may_only_view_gets_a_bundle_that_says_what_it_lacks", 33, 2),
 ];
