@@ -42,7 +42,7 @@ func (j *Journal) Take(forget bool) []Entry {
 var reading = []string{
 	"Retrieve", "Find", "Query", "Check", "Validate", "Wait", "Cancel", "CurrentTime", "CreateContainerView", "CreateListView",
 	"CreateFilter", "CreatePropertyCollector", "ModifyListView", "ResetListView", "DestroyView", "DestroyProperty", "Login", "Logout",
-	"SessionIsActive", "Acquire", "CreateCollectorForTasks", "CreateCollectorForEvents", "DestroyCollector", "ReadNext", "Pbm",
+	"SessionIsActive", "Acquire", "CreateCollectorForTasks", "CreateCollectorForEvents", "DestroyCollector", "ReadNext", "FetchUserPrivilege", "Pbm",
 }
 
 // Changes tells whether a method of the VIM API can change something that outlives the session.
