@@ -7,6 +7,7 @@ mod convert;
 pub mod examples;
 mod image;
 mod init;
+mod moving;
 mod new;
 mod shared;
 mod site;
@@ -25,6 +26,7 @@ pub use clusters::{
 pub use convert::Convert;
 pub use image::{ImageBuild, ImageCommand, ImageImport};
 pub use init::{CredentialFlags, Init, InitCommand, ManifestsFlags, RegistryFlags, Uninstall};
+pub use moving::Move;
 pub use new::{NewCluster, NewCommand};
 use shared::duration;
 pub use shared::{ClusterFlags, NodeKind, OperatorFlags, Output, SiteNetworkProvider, TargetFlags};
@@ -100,6 +102,9 @@ pub enum CliCommand {
     Delete(Delete),
     /// List clusters with their phase, nodes and version.
     List(List),
+    /// Move clusters to another management cluster of the same vCenter. Their VMs and API servers are not touched. Run it again
+    /// after an interruption.
+    Move(Box<Move>),
     /// Print the kubeconfig of a cluster, or add it to your own.
     Kubeconfig(Kubeconfig),
     /// Write manifests.

@@ -45,6 +45,7 @@ pub mod kube;
 mod kubeconfig;
 pub mod lint;
 pub mod local;
+mod moving;
 pub mod site;
 pub mod state;
 pub mod terminal;
@@ -141,6 +142,7 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Upgrade(args) => clusters::upgrade(*args).await,
             CliCommand::Delete(args) => clusters::delete(args).await,
             CliCommand::List(args) => clusters::list(args).await,
+            CliCommand::Move(args) => moving::run(*args).await,
             CliCommand::Kubeconfig(args) => kubeconfig::run(args).await,
             CliCommand::New { command: NewCommand::Cluster(args) } => clusters::new_cluster::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {

@@ -122,6 +122,20 @@ impl Elections {
         }
     }
 
+    /// Runs `work` while this replica holds the lease, and releases it afterwards. Returns `None` if another replica still
+    /// holds the lease after `limit`, or if the lease is lost before `work` ends.
+    pub async fn during<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let since = timeout(limit, self.acquire()).await.ok()?;
+        let tenure = Tenure::new(self.clock.clone());
+        tenure.renewed(since);
+        let done = tokio::select! {
+            done = work => Some(done),
+            () = self.keep(since, &tenure) => None,
+        };
+        self.release().await;
+        done
+    }
+
     /// Releases the lease, so that a successor doesn't have to wait until it expires.
     pub async fn release(&self) {
         let released = timeout(RELEASE, async {

@@ -8,7 +8,8 @@ use vsphere::{Inventory, inventory};
 
 use crate::doctor::{self, Options};
 use crate::templates::{self, TemplateCache};
-use crate::vcenter::{VCenter, drawn_stack_id};
+use crate::vcenter::VCenter;
+pub use crate::vcenter::drawn_stack_id;
 
 /// The timeout for reading all VMs. All VMs must be known, because a VM's disks can depend on a template.
 const READ_WITHIN: Duration = Duration::from_mins(2);

@@ -104,7 +104,12 @@ async fn diagnose(args: &Doctor) -> Result<(Vec<Diagnosis>, Option<Result<String
 
 /// Runs all checks, and returns the problems and a summary line as text.
 pub async fn problems(client: &Client, options: &vmop::doctor::Options) -> String {
-    print::short(&find(client, options, &[], |_| true).await)
+    print::short(&findings(client, options).await)
+}
+
+/// Runs all checks.
+pub async fn findings(client: &Client, options: &vmop::doctor::Options) -> Vec<Diagnosis> {
+    find(client, options, &[], |_| true).await
 }
 
 async fn find(

@@ -44,18 +44,31 @@ pub async fn connect(
     context: Option<&str>,
     warnings: &Warnings,
 ) -> Result<Client> {
-    const NO_CLUSTER: &str = "no cluster: set KUBECONFIG or pass --kubeconfig";
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let file = match kubeconfig {
+    let file = read_kubeconfig(kubeconfig, context)?;
+    let config = Config::from_custom_kubeconfig(file.clone(), &options).await.context(NO_CLUSTER)?;
+    let server = ReachedServer::new(kubeconfig, &file, context, &config);
+    Ok(ClientBuilder::try_from(config)?.with_layer(&server).with_layer(warnings).build())
+}
+
+const NO_CLUSTER: &str = "no cluster: set KUBECONFIG or pass --kubeconfig";
+
+/// Reads a kubeconfig file, by default kubectl's choice. `context` becomes its current context.
+///
+/// # Errors
+/// See [`client`].
+pub fn read_kubeconfig(path: Option<&Path>, context: Option<&str>) -> Result<Kubeconfig> {
+    let mut file = match path {
         Some(path) => {
             Kubeconfig::read_from(path).with_context(|| format!("cannot read {}", path.display()))?
         }
         None => Kubeconfig::read().context(NO_CLUSTER)?,
     };
     check_context(&file, context)?;
-    let config = Config::from_custom_kubeconfig(file.clone(), &options).await.context(NO_CLUSTER)?;
-    let server = ReachedServer::new(kubeconfig, &file, context, &config);
-    Ok(ClientBuilder::try_from(config)?.with_layer(&server).with_layer(warnings).build())
+    if let Some(context) = context {
+        file.current_context = Some(context.to_owned());
+    }
+    Ok(file)
 }
 
 /// The group, version, kind and plural of a kind that has no Rust type.

@@ -32,9 +32,7 @@ async fn provide(args: &Kubeconfig) -> Result<ExitStatus> {
                 say!("Context {context} is in {}. Use it with: kubectl --context {context}", path.display());
                 return Ok(ExitStatus::Done);
             }
-            let access = read(&target.client, namespace, name).await?;
-            let alone = Owner::cluster(namespace, name).alone(&access);
-            let text = serde_saphyr::to_string(&alone).context("cannot write YAML")?;
+            let text = of_cluster(&target.client, namespace, name).await?;
             match &args.output_file {
                 Some(path) => owner_only(path, text.as_bytes())?,
                 None => write_out(&text),
@@ -42,6 +40,15 @@ async fn provide(args: &Kubeconfig) -> Result<ExitStatus> {
             Ok(ExitStatus::Done)
         })
         .await
+}
+
+/// Returns a kubeconfig that only contains this workload cluster.
+///
+/// # Errors
+/// Returns an error if the cluster doesn't have a kubeconfig.
+pub async fn of_cluster(client: &Client, namespace: &str, name: &str) -> Result<String> {
+    let access = read(client, namespace, name).await?;
+    serde_saphyr::to_string(&Owner::cluster(namespace, name).alone(&access)).context("cannot write YAML")
 }
 
 /// Returns the user's kubeconfig file, to which kubectl would add entries.

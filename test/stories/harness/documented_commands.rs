@@ -125,14 +125,6 @@ impl Shell {
     }
 }
 
-/// Returns the script below a heading on a page in `docs`.
-pub fn script(page: &str, heading: &str) -> String {
-    let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
-    let (_, section) = text.split_once(&format!("## {heading}\n")).expect("the section");
-    let (_, script) = section.split_once("```sh\n").expect("a script");
-    script.split_once("```\n").expect("its end").0.to_owned()
-}
-
 /// Returns the object that a `kubectl wait` command waits for, as KIND/NAME.
 fn awaited_object(command: &str) -> Option<&str> {
     let words = command.strip_prefix("kubectl wait ")?.split(' ');

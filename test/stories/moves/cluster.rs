@@ -1,9 +1,9 @@
-//! A user moves a TanzuKubernetesCluster to another management cluster with `clusterctl move`, and it keeps working
+//! A user moves a TanzuKubernetesCluster to another management cluster with `layercake move`, and it keeps working
 //! there.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -14,16 +14,14 @@ use plane::{Program, Running};
 use serde_json::json;
 use sim::SiteNetworks;
 
-use crate::harness::documented_commands;
+use crate::harness::command::{layercake, texts};
 use crate::harness::objects::one_and_one;
 use crate::harness::requests::RequestProbe;
 use crate::harness::second_cluster::SecondCluster;
 use crate::harness::shared_stack::network;
 use crate::harness::story::{CLUSTER, SOON, Story, assert_contains, disruptive_story, merge};
 use crate::moves::cluster_id::{BUNDLE, ClusterId};
-use crate::moves::plain_cluster::{
-    clusterctl, clusterctl_move, clusterctl_move_command, management_cluster, vms_of,
-};
+use crate::moves::plain_cluster::{clusterctl, management_cluster, vms_of};
 
 /// Owners whose objects aren't moved: an account's permissions and token are recreated in the target.
 const MADE_ANEW: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
@@ -104,10 +102,13 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     assert!(below.len() > 20, "{below:?}");
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
     let machines = second.api("Machine", &story.namespace);
+    let planned = layercake_move(story, here, there, &["--dry-run"], 0);
+    assert_contains(&planned, &["namespace moving: move", "Machine 2", "VirtualMachine 2"]);
+    assert!(names(&second.api("Cluster", &story.namespace)).await.is_empty(), "a dry run copies nothing");
     break_off(story, (here, there), async || !names(&machines).await.is_empty()).await;
-    // clusterctl doesn't move a paused Cluster, and the interrupted run has paused it.
-    resume(&story.api("Cluster")).await;
-    clusterctl_move(story, here, there);
+    let moved = layercake_move(story, here, there, &[], 0);
+    assert_contains(&moved, &["an interrupted move has left copies", "verified: the same 2 VMs"]);
+    assert_contains(layercake_move(story, here, there, &[], 0), &["nothing to move"]);
     wait_until_it_runs(story, &second.api("TanzuKubernetesCluster", &story.namespace)).await;
     assert_eq!(vms_of(story, "mover").await, before);
     let moved = below_cluster(&second.client(), &story.namespace).await;
@@ -160,7 +161,7 @@ async fn it_is_scaled(story: &Story, second: &SecondCluster) {
 }
 
 /// The move back is interrupted while the originals are deleted. The user resumes the source, where the deleted
-/// objects aren't recreated, and completes the move with the documented script.
+/// objects aren't recreated, and repeats the command.
 async fn it_comes_back(story: &Story, second: &SecondCluster) {
     let before = vms_of(story, "mover").await;
     let (here, there) = (&story.shared.session.kubeconfig, second.kubeconfig());
@@ -191,8 +192,8 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
         .await;
     assert_eq!(names(&policies).await, [""; 0]);
     assert_eq!(names(&control_planes).await, [""; 0]);
-    end_the_move(story, there, here);
-    resume(&story.api("Cluster")).await;
+    let moved = layercake_move(story, there, here, &[], 0);
+    assert_contains(&moved, &["complete an interrupted move: all copies exist", "verified: the same 3 VMs"]);
     wait_until_it_runs(story, &story.api("TanzuKubernetesCluster")).await;
     assert_eq!(vms_of(story, "mover").await, before);
     for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
@@ -218,15 +219,19 @@ async fn remove_before_its_infrastructure(
     control_planes.patch(&name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// Removes the remaining objects at `from`, with the script in docs/cluster-api.md.
-fn end_the_move(story: &Story, from: &Path, to: &Path) {
-    let kubectl = crate::harness::shared_stack::build_tool(&plane::tools::KUBECTL);
-    let script = documented_commands::script("cluster-api.md", "Complete an interrupted move");
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-euc", &format!("kubectl() {{ '{}' \"$@\"; }}\n{script}", kubectl.display())]);
-    shell.env("FROM", from).env("TO", to).env("NAMESPACE", &story.namespace);
-    let output = shell.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+/// Runs `layercake move` for the story's namespace until it ends with this status. Returns its output.
+fn layercake_move(story: &Story, from: &Path, to: &Path, flags: &[&str], status: i32) -> String {
+    let output = layercake_move_command(story, from, to).args(flags).output().unwrap();
+    let (printed, errors) = texts(&output);
+    eprintln!("{printed}{errors}");
+    assert_eq!(output.status.code(), Some(status), "{printed}{errors}");
+    printed + &errors
+}
+
+fn layercake_move_command(story: &Story, from: &Path, to: &Path) -> Command {
+    let mut command = layercake(&["move", "-n", &story.namespace, "--kubeconfig"]);
+    command.arg(from).arg("--to-kubeconfig").arg(to).env("HOME", story.folder());
+    command
 }
 
 pub async fn assert_untouched(story: &Story) {
@@ -328,13 +333,12 @@ async fn clusterctl_describes_it(story: &Story) {
     assert_contains(&tree, &parts);
 }
 
-/// Starts the move, and kills clusterctl as soon as `at` returns true.
+/// Starts the move, and kills it as soon as `at` returns true.
 async fn break_off(story: &Story, (from, to): (&Path, &Path), at: impl AsyncFn() -> bool) {
-    let mut command = tokio::process::Command::from(clusterctl_move_command(story, from, to));
-    let mut clusterctl =
-        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
-    story.wait_for("clusterctl is in the midst of it", SOON, async || at().await.then_some(())).await;
-    clusterctl.kill().await.unwrap();
+    let mut command = tokio::process::Command::from(layercake_move_command(story, from, to));
+    let mut moving = command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    story.wait_for("the move is in the midst of it", SOON, async || at().await.then_some(())).await;
+    moving.kill().await.unwrap();
 }
 
 async fn names(api: &Api<DynamicObject>) -> Vec<String> {

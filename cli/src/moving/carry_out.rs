@@ -1,0 +1,126 @@
+//! Carries out the steps of a move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use api::names::annotation;
+use kit::api_error::is_gone;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
+use plane::process::{Command, tail};
+use plane::stack::write_private;
+use plane::tools::{self, CLUSTERCTL};
+use plane::{Guard, StackIdentity};
+use serde_json::{Value, json};
+
+use super::facts::ObjectKey;
+use super::gather::MovedKind;
+use crate::kube::connection::{CLUSTER, dynamic_api_in};
+
+/// One of the two management clusters.
+pub struct Side {
+    pub client: Client,
+    pub kubeconfig: Kubeconfig,
+}
+
+/// clusterctl, with the kubeconfigs of both sides. The guard ends it and removes the kubeconfigs if this process is killed.
+pub struct Clusterctl {
+    program: PathBuf,
+    stack: StackIdentity,
+    guard: Guard,
+}
+
+impl Clusterctl {
+    /// Finds or builds clusterctl, and writes the kubeconfigs.
+    pub async fn prepare(from: &Side, to: &Side) -> Result<Self> {
+        let find = || tools::ensure_one(&CLUSTERCTL, &tools::Options::default(), &*tools::progress());
+        let program = tokio::task::spawn_blocking(find).await.context("cannot find clusterctl")??;
+        let stack = StackIdentity::ephemeral()?;
+        let exe = std::env::current_exe().context("cannot find the path of this program")?;
+        let guard = Guard::start(&exe, &stack)?;
+        for (name, side) in [("from", from), ("to", to)] {
+            let text = serde_saphyr::to_string(&side.kubeconfig).context("cannot write YAML")?;
+            write_private(&stack.folder().join(name), text.as_bytes())?;
+        }
+        Ok(Self { program, stack, guard })
+    }
+
+    /// Moves the clusters of a namespace. The error contains the last message of clusterctl.
+    pub async fn run(&self, namespace: &str) -> Result<()> {
+        let folder = self.stack.folder();
+        let path = |name: &str| folder.join(name).into_os_string();
+        let command = Command::new(&self.stack, "clusterctl", &self.program)?
+            .args(["move", "--namespace", namespace, "--kubeconfig"])
+            .arg(path("from"))
+            .arg("--to-kubeconfig")
+            .arg(path("to"))
+            .env("CLUSTERCTL_DISABLE_VERSIONCHECK", "true")
+            .env("HOME", folder)
+            .env("XDG_CONFIG_HOME", folder);
+        let process = command.spawn()?;
+        if process.wait().await.success() {
+            return Ok(());
+        }
+        let text = tail(process.log(), process.log_from(), 5);
+        let error = text.lines().rev().find(|line| line.starts_with("Error")).unwrap_or(text.trim());
+        bail!("clusterctl move of namespace {namespace}: {}", error.trim_start_matches("Error: "))
+    }
+
+    /// Removes the kubeconfigs.
+    pub async fn close(self) -> Result<()> {
+        tokio::task::spawn_blocking(move || self.guard.finish()).await.context("cannot clean up")??;
+        Ok(())
+    }
+}
+
+/// Removes objects from a side without any effect on vCenter, in the way of clusterctl: marks all of them first, so that
+/// the controllers leave them alone, then deletes them and drops their finalizers.
+pub async fn remove(
+    client: &Client,
+    kinds: &BTreeMap<String, MovedKind>,
+    namespace: &str,
+    objects: &BTreeSet<ObjectKey>,
+) -> Result<()> {
+    let of_crds: Vec<_> = objects.iter().filter_map(|key| Some((key, kinds.get(&key.kind)?))).collect();
+    let api = |kind: &MovedKind| -> Api<DynamicObject> {
+        Api::namespaced_with(client.clone(), namespace, &kind.resource)
+    };
+    let mark = json!({"metadata": {"annotations": {annotation::DELETE_FOR_MOVE: ""}}});
+    for (key, kind) in &of_crds {
+        merge(&api(kind), key, &mark).await?;
+    }
+    for (key, kind) in &of_crds {
+        match api(kind).delete(&key.name, &DeleteParams::background()).await {
+            Err(error) if is_gone(&error) => {}
+            deleted => drop(deleted.with_context(|| format!("cannot delete {key} in {namespace}"))?),
+        }
+    }
+    for (key, kind) in &of_crds {
+        merge(&api(kind), key, &json!({"metadata": {"finalizers": null}})).await?;
+    }
+    Ok(())
+}
+
+/// Patches an object. Ignores an object that doesn't exist.
+async fn merge(api: &Api<DynamicObject>, key: &ObjectKey, patch: &Value) -> Result<()> {
+    match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Err(error) if is_gone(&error) => Ok(()),
+        patched => patched.map(drop).with_context(|| format!("cannot change {key}")),
+    }
+}
+
+/// Lets Cluster API reconcile these Clusters again.
+pub async fn resume<'a>(
+    client: &Client,
+    namespace: &str,
+    clusters: impl IntoIterator<Item = &'a String>,
+) -> Result<()> {
+    let api = dynamic_api_in(client, CLUSTER, Some(namespace));
+    for name in clusters {
+        let key = ObjectKey { kind: CLUSTER.2.to_owned(), name: name.clone() };
+        merge(&api, &key, &json!({"spec": {"paused": false}})).await?;
+    }
+    Ok(())
+}
