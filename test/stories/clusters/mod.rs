@@ -12,5 +12,6 @@ mod lint;
 mod login;
 mod node_images;
 mod node_pools;
+mod objects;
 pub mod plain;
 mod release_upgrade;

@@ -29,6 +29,8 @@ pub struct Page {
 struct Shell {
     folder: tempfile::TempDir,
     path: String,
+    /// The page's assignments so far, such as `MACHINE=$(…)`. Each command runs in its own shell, after them.
+    variables: String,
 }
 
 impl Page {
@@ -108,13 +110,17 @@ impl Shell {
         std::os::unix::fs::symlink(kubectl, folder.path().join("kubectl")).unwrap();
         std::os::unix::fs::symlink(exe(), folder.path().join("layercake")).unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
-        Self { path: format!("{}:{path}", folder.path().display()), folder }
+        Self { path: format!("{}:{path}", folder.path().display()), folder, variables: String::new() }
     }
 
     /// Runs a command, and returns the lines of both output streams.
-    async fn run(&self, command: &str) -> Vec<String> {
+    async fn run(&mut self, command: &str) -> Vec<String> {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(root()).env("PATH", &self.path);
+        let script = format!("{}{{ {command}\n}} 2>&1", self.variables);
+        if is_assignment(command) {
+            self.variables.extend([command, "\n"]);
+        }
+        shell.args(["-c", &script]).current_dir(root()).env("PATH", &self.path);
         // Share the tool cache, so that programs aren't built again for this home folder.
         shell.env("LAYERCAKE_CACHE", plane::tools::cache_folder().unwrap());
         shell.env_remove("XDG_STATE_HOME");
@@ -123,6 +129,12 @@ impl Shell {
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| line.trim_end().to_owned()).collect()
     }
+}
+
+/// Returns true for a command such as `NAME=$(…)`, which only sets a variable.
+fn is_assignment(command: &str) -> bool {
+    let is_name = |name: &str| name.bytes().all(|letter| letter.is_ascii_uppercase());
+    command.split_once('=').is_some_and(|(name, value)| is_name(name) && value.starts_with("$("))
 }
 
 /// Returns the object that a `kubectl wait` command waits for, as KIND/NAME.
@@ -145,15 +157,23 @@ fn shows(page: &[String], output: &[String]) -> bool {
 
 /// Returns true if both lists match. A placeholder in `page` matches any number of members.
 fn leaves_out(page: &[String], output: &[String], is_alike: &dyn Fn(&str, &str) -> bool) -> bool {
-    match page {
-        [] => output.is_empty(),
-        [first, rest @ ..] if first == LEFT_OUT => {
-            (0..=output.len()).any(|at| leaves_out(rest, &output[at..], is_alike))
+    let (mut at, mut printed) = (0, 0);
+    // The position after the last placeholder, and the number of members that are printed up to its end.
+    let mut resumed = None;
+    while printed < output.len() {
+        if page.get(at).is_some_and(|member| member == LEFT_OUT) {
+            at += 1;
+            resumed = Some((at, printed));
+        } else if page.get(at).is_some_and(|member| is_alike(member, &output[printed])) {
+            (at, printed) = (at + 1, printed + 1);
+        } else if let Some((after, end)) = resumed {
+            (at, printed) = (after, end + 1);
+            resumed = Some((after, end + 1));
+        } else {
+            return false;
         }
-        [first, rest @ ..] => output
-            .split_first()
-            .is_some_and(|(printed, more)| is_alike(first, printed) && leaves_out(rest, more, is_alike)),
     }
+    page[at..].iter().all(|member| member == LEFT_OUT)
 }
 
 /// Returns true if a page line and a printed line match, apart from values that differ in every run.
@@ -168,6 +188,8 @@ fn shape(line: &str) -> Vec<String> {
 }
 
 fn kind(word: &str) -> String {
+    let word = without_suffixes(word);
+    let word = word.as_str();
     let hex = |text: &str| text.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
     let is_uuid = |text: &str| text.len() == 36 && hex(text);
     let is_age = || {
@@ -194,6 +216,17 @@ fn kind(word: &str) -> String {
         _ if word.len() == 5 && word.chars().all(|letter| letter.is_ascii_digit()) => "<port>".to_owned(),
         _ => word.to_owned(),
     }
+}
+
+/// Replaces the random suffixes of Kubernetes in an object's name: parts of five of its letters.
+fn without_suffixes(name: &str) -> String {
+    let is_suffix = |part: &str| {
+        part.len() == 5 && part.bytes().all(|letter| b"bcdfghjklmnpqrstvwxz2456789".contains(&letter))
+    };
+    let (first, parts) = name.split_once('-').map_or((name, None), |(first, parts)| (first, Some(parts)));
+    let parts = parts.into_iter().flat_map(|parts| parts.split('-'));
+    let parts = parts.map(|part| if is_suffix(part) { "<suffix>" } else { part });
+    std::iter::once(first).chain(parts).collect::<Vec<_>>().join("-")
 }
 
 #[test]
@@ -226,6 +259,7 @@ fn what_is_drawn_anew_is_not_compared() {
         "web  ClusterIP 10.96.0.7  127.3.255.1 80:31234/TCP 3s",
         "web ClusterIP 10.96.9.9 127.8.255.2 80:30001/TCP 1m2s"
     ));
+    assert!(is_alike("web-jwsx7-k4mqx-cloud-init", "web-z8c2d-9wwcb-cloud-init"));
     let (one, other) = ("00000000-0000-0000-0000-000000000001", "e2b8c7a0-0000-4000-8000-00000000000f");
     assert!(is_alike(&format!("data Bound pvc-{one} 2Gi"), &format!("data Bound pvc-{other} 2Gi")));
     assert!(is_alike(&format!(r#"[{{"diskUUID":"{one}"}}]"#), &format!(r#"[{{"diskUUID":"{other}"}}]"#)));
@@ -234,6 +268,8 @@ fn what_is_drawn_anew_is_not_compared() {
         ("10.251.0.20", "10.251.0.21"),
         ("Ready=True", "Ready=False"),
         ("web", "web web"),
+        ("web-jwsx7", "web-jwsx"),
+        ("jwsx7", "k4mqx"),
         ("pvc-1 2Gi", "pvc-1 4Gi"),
     ] {
         assert!(!is_alike(one, other), "{one} | {other}");
