@@ -72,7 +72,7 @@ pub const INVENTORY: &str = "clusterctl";
 
 const CLUSTER_API_IMAGES: &str = "registry.k8s.io/cluster-api";
 /// The repository of Layercake's images, as in release/build-images.
-const OUR_IMAGES: &str = "localhost/layercake";
+pub const OUR_IMAGES: &str = "localhost/layercake";
 
 /// The core manager's memory for 500 workload clusters. The manager uses 110 MiB, and 1.4 MiB for each cluster
 /// (docs/contributing/performance.md).

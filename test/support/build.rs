@@ -2,5 +2,6 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=certmanager");
+    println!("cargo::rerun-if-changed=helm");
     println!("cargo::rerun-if-changed=issuer");
 }

@@ -70,7 +70,7 @@ pub enum InitCommand {
 }
 
 /// Flags for the registries of images.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct RegistryFlags {
     /// The registry and path for the images of gcm, capw and vmop, e.g. `registry.example.com/layercake`. Default: as in the
     /// last installation, or localhost/layercake, whose images are imported on every node.
@@ -117,7 +117,7 @@ impl WebhookCertificates {
 }
 
 /// Flags of `manifests`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ManifestsFlags {
     /// A site file with the program settings and the provider of networks. Its objects are not printed. Can be repeated: the
     /// files are combined.

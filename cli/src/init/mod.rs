@@ -25,6 +25,7 @@ use components::render::{Certificates, Options};
 use components::settings::SettingsByProgram;
 use futures::FutureExt as _;
 use kube::Client;
+use serde_json::Value;
 
 pub use uninstall::{run as run_uninstall, uninstall};
 
@@ -182,6 +183,15 @@ pub fn manifests(args: &ManifestsFlags) -> ExitStatus {
 }
 
 fn print_manifests(args: &ManifestsFlags) -> Result<()> {
+    write_out(&crate::kube::manifest::yaml(&manifest_objects(args)?)?);
+    Ok(())
+}
+
+/// Returns the objects that `manifests` prints.
+///
+/// # Errors
+/// Returns an error if the site file is invalid, or if a component can't create the certificate for its webhooks.
+pub fn manifest_objects(args: &ManifestsFlags) -> Result<Vec<Value>> {
     let site = given::read_file(&args.filename)?;
     let options = Options {
         registries: args.registries.registries(),
@@ -202,7 +212,5 @@ fn print_manifests(args: &ManifestsFlags) -> Result<()> {
     }
     let installation = plan::installation(&options, &components, &BTreeMap::new())?;
     check_resources(&installation)?;
-    let objects: Vec<_> = installation.documents().cloned().collect();
-    write_out(&crate::kube::manifest::yaml(&objects)?);
-    Ok(())
+    Ok(installation.documents().cloned().collect())
 }

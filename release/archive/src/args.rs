@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 /// Writes layercake-VERSION-TARGET.tar.gz with the command and all programs that it starts, and a small archive without these
-/// programs.
+/// programs, and the Helm chart.
 #[derive(Debug, Parser)]
 pub struct Args {
     /// The statically linked command.

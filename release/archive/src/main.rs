@@ -1,8 +1,9 @@
 //! Writes a release's archive: the built command with its programs, manuals, completions, manifests, examples and licenses, and
-//! lists that name everything in it. `release/build` runs it.
+//! lists that name everything in it. Also writes the Helm chart. `release/build` runs it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod args;
+mod chart;
 mod contents;
 mod crates;
 mod pack;
@@ -24,6 +25,10 @@ fn main() -> Result<()> {
     let name = format!("layercake-{version}-{TARGET}");
     let work = args.out.join(".unfinished");
     if work.exists() {
+        let charts = work.join("charts");
+        chart::write(&charts.join(chart::NAME), chart::manifests()?)?;
+        let into = args.out.join(format!("{}-{}.tgz", chart::NAME, env!("CARGO_PKG_VERSION")));
+        pack::archive(&charts, chart::NAME, args.epoch, &into)?;
         fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
     }
     let root = work.join(&name);

@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
-use layercake::args::Cli;
+use layercake::args::{Cli, ManifestsFlags};
+use layercake::init;
+use layercake::kube::manifest;
 use plane::tools;
 
 use crate::args::Args;
@@ -53,14 +54,8 @@ pub fn write(args: &Args, root: &Path, version: &str) -> Result<()> {
         write_file(&root.join(path), &script)?;
     }
     let data = root.join("share/layercake");
-    let manifests =
-        Command::new(&program).arg("manifests").output().context("cannot run layercake manifests")?;
-    ensure!(
-        manifests.status.success(),
-        "`layercake manifests` failed: {}",
-        String::from_utf8_lossy(&manifests.stderr)
-    );
-    write_file(&data.join("install.yaml"), &manifests.stdout)?;
+    let manifests = init::manifest_objects(&ManifestsFlags::default())?;
+    write_file(&data.join("install.yaml"), manifest::yaml(&manifests)?.as_bytes())?;
     copy_folder(&args.clusterctl, &data.join("clusterctl"))?;
     copy_folder(&args.source.join("examples"), &data.join("examples"))?;
 
@@ -93,7 +88,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     write_file(to, &content)
 }
 
-fn write_file(path: &Path, content: &[u8]) -> Result<()> {
+/// Writes a file, and the folders above it if they are missing.
+pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     }

@@ -55,7 +55,7 @@ fn the_installation_page_leads_to_a_cluster_and_back() {
 
 /// Follows steps 1 to 4.
 async fn install(page: &mut Reader<'_>) {
-    // govc, a release, krew, registries and a node's container runtime aren't available here.
+    // govc, a release, krew, Helm, registries and a node's container runtime aren't available here.
     page.skip("export GOVC_URL=");
     page.skip("minisign -V");
     page.skip("sha256sum --check");
@@ -94,6 +94,8 @@ async fn install(page: &mut Reader<'_>) {
     assert_contains(&text, &["LC0304", " checks: "]);
     page.skip("kubectl set resources");
     page.run("layercake manifests --component gcm").await;
+    page.skip("helm install");
+    page.skip("helm show crds");
     page.check("apiVersion: ipam.cluster.x-k8s.io/v1alpha2");
 }
 

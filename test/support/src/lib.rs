@@ -7,6 +7,7 @@
 pub mod api_server;
 pub mod cert_manager;
 pub mod console_keys;
+pub mod helm;
 pub mod hostile_server;
 pub mod issuer;
 pub mod noting_server;
