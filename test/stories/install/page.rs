@@ -101,16 +101,14 @@ async fn install(page: &mut Reader<'_>) {
 
 /// Follows step 5, with an image that has a built image's descriptor and an empty disk.
 async fn import_image(page: &mut Reader<'_>) {
-    page.skip("layercake image build");
-    let images = page.folder.path().join("images");
-    std::fs::create_dir(&images).unwrap();
-    let ova = ova::pack(&images, |descriptor| descriptor);
-    std::fs::rename(ova, images.join(format!("{IMAGE}.ova"))).unwrap();
+    let folder = page.folder.path();
+    let ova = ova::pack(folder, |descriptor| descriptor);
+    std::fs::rename(ova, folder.join(format!("{IMAGE}.ova"))).unwrap();
     page.write_password_again().await;
     let username = page.story.shared.session.vcenter.username.clone();
     let values =
         [("NAME", IMAGE), ("LIBRARY", LIBRARY), ("USER", username.as_str()), ("FILE", "password.txt")];
-    let imported = page.run_with("layercake image import images/NAME.ova", &values).await;
+    let imported = page.run_with("layercake image import NAME.ova", &values).await;
     assert_contains(&imported, &["TanzuKubernetesRelease v1.36.3---layercake."]);
     page.check("apiVersion: vmoperator.vmware.com/v1alpha1");
     page.check("apiVersion: vmoperator.vmware.com/v1alpha1");
