@@ -44,6 +44,7 @@ done
 mkdir -p "$prefix/bin" "$prefix/lib" 2>/dev/null && [ -w "$prefix/lib" ] && [ -w "$prefix/bin" ] ||
   fail "cannot write to $prefix/bin and $prefix/lib. Choose another folder with --prefix"
 prefix=$(cd "$prefix" && pwd)
+full="If the disk is full, free about 1 GiB or choose another folder with --prefix"
 
 # What a killed installation left.
 rm -rf "$prefix"/lib/.layercake.*
@@ -66,7 +67,7 @@ fetch() {
       ;;
     file://*) cp "${source#file://}/$1" "$work/$1" ;;
     *) cp "$source/$1" "$work/$1" ;;
-  esac || fail "cannot get $1 from $source"
+  esac || fail "cannot copy $1 from $source to $prefix/lib. $full"
 }
 
 fetch SHA256SUMS
@@ -87,7 +88,7 @@ fetch "$archive"
 (cd "$work" && grep "  $archive\$" SHA256SUMS | sha256sum --check --strict --quiet >&2) ||
   fail "$archive is damaged: its checksum is not the one in SHA256SUMS. Download it again"
 tar -xzf "$work/$archive" -C "$work" ||
-  fail "cannot unpack $archive into $prefix/lib. If the disk is full, free about 1 GiB or choose another folder with --prefix"
+  fail "cannot unpack $archive into $prefix/lib. $full"
 (cd "$work/$name" && sha256sum --check --strict --quiet SHA256SUMS >&2) ||
   fail "$archive was not unpacked correctly. Check the disk of $prefix, and try again"
 "$work/$name/bin/layercake" version >"$work/version" 2>&1 ||

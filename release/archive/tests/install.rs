@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
 const NAME: &str = "layercake-v9.9.9-x86_64-linux";
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../install.sh");
 
 /// A release whose command is a script, and a prefix to install it to.
 struct Release {
@@ -33,8 +34,9 @@ impl Release {
         fs::write(tree.join("share/man/man1/layercake.1"), ".TH layercake 1\n").unwrap();
         write_program(&tree.join("bin/layercake"), script);
         fs::create_dir_all(self.path("release")).unwrap();
+        fs::write(tree.join("share/large"), vec![0; 1 << 20]).unwrap();
         let pack = format!(
-            "cd {NAME} && sha256sum bin/layercake share/man/man1/layercake.1 > SHA256SUMS && cd .. \
+            "cd {NAME} && sha256sum bin/layercake share/man/man1/layercake.1 share/large > SHA256SUMS && cd .. \
              && tar -czf ../release/{NAME}.tar.gz {NAME} && cd ../release && sha256sum {NAME}.tar.gz > SHA256SUMS"
         );
         let done = Command::new("sh").arg("-c").arg(pack).current_dir(self.path("made")).status().unwrap();
@@ -43,15 +45,35 @@ impl Release {
 
     /// Runs install.sh with `args`, and with programs in the folder `bin` before the system's own.
     fn install(&self, args: &[&str]) -> Output {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../install.sh");
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
-        Command::new("sh")
-            .arg(script)
-            .args(args)
-            .env("PATH", path)
-            .env("HOME", self.path("home"))
-            .output()
-            .unwrap()
+        self.install_with(&path, args)
+    }
+
+    /// Runs install.sh with `args`, and with programs from the folders in `path`.
+    fn install_with(&self, path: &str, args: &[&str]) -> Output {
+        let mut command = Command::new("/bin/sh");
+        command.arg(SCRIPT).args(args).env("PATH", path).env("HOME", self.path("home"));
+        command.output().unwrap()
+    }
+
+    /// Installs to a file system in memory with these mount options. Fails unless that was refused with `expected`, and left no
+    /// file. Returns false if this user can't mount file systems.
+    fn is_refused_on(&self, options: &str, expected: &str) -> bool {
+        fs::create_dir_all(self.path("prefix")).unwrap();
+        let script = "mount -t tmpfs -o \"$1\" none \"$2\" || exit 99; \
+                      sh \"$3\" --prefix \"$2\" \"$4\" >&2 && exit 1; find \"$2\" ! -type d";
+        let output = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-uc", script, "sh", options])
+            .args([self.path("prefix").as_os_str(), SCRIPT.as_ref(), self.path("release").as_os_str()])
+            .output();
+        let Ok(output) = output else { return false };
+        let error = String::from_utf8_lossy(&output.stderr);
+        if error.starts_with("unshare: ") || output.status.code() == Some(99) {
+            return false;
+        }
+        assert!(output.status.success() && error.contains(expected), "{options}: {error}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{options}");
+        true
     }
 
     /// Runs the installed command, and returns its output.
@@ -106,6 +128,7 @@ fn a_release_is_installed_linked_and_replaced() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains(&format!("Installed {NAME}.")) && text.contains("Add "), "{text}");
+        assert!(text.contains("The signature was not verified, because no key was named"), "{text}");
         assert_eq!(release.run(), "v9.9.9\n");
         assert!(release.path("prefix/share/man/man1/layercake.1").is_file());
         release.assert_installed_once();
@@ -135,24 +158,26 @@ fn a_changed_byte_in_the_archive_is_found() {
 fn a_missing_file_is_named() {
     let release = Release::new();
     fs::remove_file(release.path("release").join(format!("{NAME}.tar.gz"))).unwrap();
-    release.assert_refused(&release.install_here(), &format!("cannot get {NAME}.tar.gz from"));
+    release.assert_refused(&release.install_here(), &format!("cannot copy {NAME}.tar.gz from"));
     fs::write(release.path("release/SHA256SUMS"), "").unwrap();
     release.assert_refused(&release.install_here(), "does not list one archive");
 }
 
 #[test]
-fn a_full_disk_leaves_nothing() {
+fn an_unusable_file_system_is_named_and_nothing_is_left() {
     let release = Release::new();
-    write_program(&release.path("bin/tar"), "echo 'tar: No space left on device' >&2; exit 2");
-    release.assert_refused(&release.install_here(), "free about 1 GiB");
-}
-
-#[test]
-fn a_file_system_that_runs_no_programs_is_named() {
-    let release = Release::new();
-    release.pack("echo Permission denied >&2; exit 126");
-    release
-        .assert_refused(&release.install_here(), "Permission denied. If the file system is mounted noexec");
+    for (options, expected) in [
+        ("size=4k", &*format!("cannot copy {NAME}.tar.gz from")),
+        ("size=512k", &format!("cannot unpack {NAME}.tar.gz into")),
+        ("size=512k", "If the disk is full, free about 1 GiB"),
+        ("size=8m,noexec", "Permission denied. If the file system is mounted noexec, choose another folder"),
+        ("ro", "Choose another folder with --prefix"),
+    ] {
+        if !release.is_refused_on(options, expected) {
+            eprintln!("skipped: this user can't mount file systems");
+            return;
+        }
+    }
 }
 
 #[test]
@@ -164,16 +189,30 @@ fn a_prefix_that_cannot_be_written_is_named() {
 }
 
 #[test]
+fn another_processor_is_refused() {
+    let release = Release::new();
+    write_program(&release.path("bin/uname"), "[ \"$1\" = -s ] && echo Linux || echo aarch64");
+    release.assert_refused(&release.install_here(), "is for Linux on x86_64, not for Linux on aarch64");
+}
+
+#[test]
 fn an_interrupted_installation_keeps_the_old_release() {
     let release = Release::new();
+    // The shell that runs install.sh is interrupted while it unpacks.
+    let interrupt = |signal: &str| {
+        write_program(&release.path("bin/tar"), &format!("kill -{signal} $PPID; exit 1"));
+        assert!(!release.install_here().status.success());
+    };
+    interrupt("TERM");
+    assert_eq!(left(&release.path("prefix/lib")), Vec::<String>::new());
+    fs::remove_file(release.path("bin/tar")).unwrap();
     assert!(release.install_here().status.success());
-    // The shell that runs install.sh is killed while it unpacks.
-    write_program(&release.path("bin/tar"), "kill -TERM $PPID; exit 1");
-    assert!(!release.install_here().status.success());
-    release.assert_installed_once();
+    for signal in ["INT", "TERM", "HUP"] {
+        interrupt(signal);
+        release.assert_installed_once();
+    }
     // Not even a handler runs after SIGKILL. The next installation removes what is left.
-    write_program(&release.path("bin/tar"), "kill -KILL $PPID");
-    assert!(!release.install_here().status.success());
+    interrupt("KILL");
     assert_eq!(left(&release.path("prefix/lib")).len(), 2);
     fs::remove_file(release.path("bin/tar")).unwrap();
     assert!(Command::new(release.path("prefix/bin/layercake")).status().unwrap().success());
@@ -220,12 +259,30 @@ fn a_signature_is_verified_if_a_key_is_named() {
         ])
     };
     write_program(&release.path("bin/minisign"), "exit 1");
-    release.assert_refused(&install(), "cannot get SHA256SUMS.minisig");
+    release.assert_refused(&install(), "cannot copy SHA256SUMS.minisig");
     fs::write(release.path("release/SHA256SUMS.minisig"), "signature").unwrap();
     release.assert_refused(&install(), "the signature of SHA256SUMS is not valid for the key in key.pub");
     write_program(&release.path("bin/minisign"), "[ \"$*\" = \"-V -q -p key.pub -m ${6}\" ]");
     let output = install();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_signature_is_not_skipped_without_minisign() {
+    let release = Release::new();
+    fs::create_dir_all(release.path("others")).unwrap();
+    for folder in std::env::split_paths(&std::env::var_os("PATH").unwrap()) {
+        for name in left(&folder).into_iter().filter(|name| name != "minisign") {
+            // The first program with a name counts, as in PATH.
+            let _ = symlink(folder.join(&name), release.path("others").join(name));
+        }
+    }
+    let (prefix, source) = (release.path("prefix"), release.path("release"));
+    let (path, prefix, source) = (release.path("others"), prefix.to_string_lossy(), source.to_string_lossy());
+    let install = |args: &[&str]| release.install_with(&path.to_string_lossy(), args);
+    let signed = install(&["--prefix", &prefix, "--public-key", "key.pub", &source]);
+    release.assert_refused(&signed, "minisign is not installed, so that the signature cannot be verified");
+    assert!(install(&["--prefix", &prefix, &source]).status.success());
 }
 
 /// Follows docs/install.md with a key of its own, and changes one byte in each file of the release and of the unpacked archive.
@@ -289,12 +346,5 @@ fn the_help_lists_the_options() {
         help.starts_with("Installs a release") && help.contains("--prefix") && !help.contains("set -eu"),
         "{help}"
     );
-    assert_eq!(
-        fs::metadata(Path::new(env!("CARGO_MANIFEST_DIR")).join("../install.sh"))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o111,
-        0o111
-    );
+    assert_eq!(fs::metadata(SCRIPT).unwrap().permissions().mode() & 0o111, 0o111);
 }
