@@ -102,7 +102,7 @@ impl Shipped {
             let is_other = |path: &String| path.rsplit('/').next() == Some(tool.name);
             if self.record.programs.keys().any(is_other) {
                 progress.note(&format!(
-                    "ignoring {} in {}: release {} built it from other sources than this layercake needs",
+                    "ignoring {} in {}: release {} built it from other sources or for another processor. Use the programs of layercake's own release",
                     tool.name,
                     self.folder.display(),
                     self.record.release
