@@ -179,6 +179,15 @@ impl BootstrapFolder {
         Ok(())
     }
 
+    /// Returns the release that last ran the bootstrap cluster, if it isn't this program's.
+    ///
+    /// # Errors
+    /// Returns an error if the recorded version can't be read.
+    pub fn other_release(&self) -> Result<Option<String>> {
+        let writer = self.read::<Writer>("version")?;
+        Ok(writer.map(|writer| writer.layercake).filter(|release| release != LAYERCAKE))
+    }
+
     /// Returns true if the folder comes from another machine, where the original may be running.
     ///
     /// # Errors
@@ -331,6 +340,17 @@ mod tests {
             let error = check_version("lab", &later, &this).unwrap_err();
             assert_eq!(status_of_error(&error), ExitStatus::Refused, "{later:?}");
         }
+    }
+
+    #[test]
+    fn the_release_that_ran_a_folder_is_named_if_it_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let lab = BootstrapFolder { name: "lab".to_owned(), path: folder.path().to_owned() };
+        assert_eq!(lab.other_release().unwrap(), None);
+        lab.write("version", &writer(1, "v0.0.9", "v1.35.0")).unwrap();
+        assert_eq!(lab.other_release().unwrap().as_deref(), Some("v0.0.9"));
+        lab.claim().unwrap();
+        assert_eq!(lab.other_release().unwrap(), None);
     }
 
     #[test]

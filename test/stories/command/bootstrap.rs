@@ -19,6 +19,7 @@ fn bootstrap_clusters_do_what_the_page_says() {
         let home = Home::new(&page.home());
         page.run_section("Start").await;
         refuses_what_cannot_be(&home);
+        names_another_release_that_runs(&home);
         names_an_address_that_answers(&home);
         page.run_section("Create a cluster").await;
         page.run_section("Stop").await;
@@ -100,6 +101,17 @@ fn names_an_address_that_answers(home: &Home) {
     drop(listener);
     let (found, _) = home.layercake(&["doctor", "--only", "LC0803"], 0);
     assert_contains(&found, &["32 addresses were probed"]);
+}
+
+/// A running cluster keeps the programs of the release that started it.
+fn names_another_release_that_runs(home: &Home) {
+    let version = home.path(".local/state/layercake/bootstrap/lab/version");
+    let current = std::fs::read_to_string(&version).unwrap();
+    let release = concat!("v", env!("CARGO_PKG_VERSION"));
+    std::fs::write(&version, current.replace(release, "v0.0.9")).unwrap();
+    let (_, printed) = home.layercake(&["bootstrap", "start", "lab"], 0);
+    assert_contains(&printed, &["lab runs with layercake v0.0.9", "layercake bootstrap stop lab"]);
+    std::fs::write(version, current).unwrap();
 }
 
 /// Each refusal names a remedy, has the documented exit status, and doesn't change anything. The bootstrap cluster

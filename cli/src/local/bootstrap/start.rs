@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use components::catalogue::LAYERCAKE;
 use kit::diagnosis::CheckOutcome;
 use kube::Client;
 
@@ -191,6 +192,12 @@ async fn start_with(
     // Build the programs here, where the user sees the progress. The process then finds them.
     ensure_programs(BTreeMap::new(), Vec::new()).await?;
     let runs = runs(folder).await?;
+    if runs && let Some(release) = folder.other_release()? {
+        say!(
+            "warning: {name} runs with layercake {release}, and this is {LAYERCAKE}. To upgrade it: layercake bootstrap stop {name}; layercake bootstrap start {name}",
+            name = folder.name()
+        );
+    }
     let is_served = || Ok(daemon.read::<Record>()?.is_some());
     if !runs {
         let started = daemon.start(&arguments(transient), is_served, std::future::pending()).await;
