@@ -21,7 +21,7 @@ use sim::further_release::FurtherRelease;
 
 pub use bootstrap::{BootstrapCommand, BootstrapStart};
 pub use clusters::{
-    Apply, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Render, Scale, Upgrade, WaitFlags,
+    Apply, ApplyFlags, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Render, Scale, Upgrade, WaitFlags,
 };
 pub use convert::Convert;
 pub use image::{ImageBuild, ImageCommand, ImageImport};
@@ -114,8 +114,9 @@ pub enum CliCommand {
         command: NewCommand,
     },
     /// Write a TanzuKubernetesCluster manifest from a cluster configuration file of Tanzu Kubernetes Grid to standard
-    /// output. Standard error shows the outcome for each variable. Does not connect to a cluster.
-    Convert(Convert),
+    /// output. Standard error shows the outcome for each variable. Does not connect to a cluster, except to apply the
+    /// manifest with `--apply`.
+    Convert(Box<Convert>),
     /// Show the objects that gcm would create for a TanzuKubernetesCluster, or that it keeps for an existing one.
     /// Changes nothing.
     Render(Render),

@@ -93,7 +93,6 @@ fn run_command(cli: Cli) -> ExitCode {
         CliCommand::Lint { manifests, filename } => {
             return lint::main(&[manifests.as_slice(), filename].concat()).into();
         }
-        CliCommand::Convert(args) => return convert::run(args).into(),
         CliCommand::Version { output } => return status_of(init::version::print(*output)).into(),
         CliCommand::Completion { shell } => {
             write_out(&completion::script(*shell));
@@ -143,16 +142,16 @@ fn run_command(cli: Cli) -> ExitCode {
             CliCommand::Delete(args) => clusters::delete(args).await,
             CliCommand::List(args) => clusters::list(args).await,
             CliCommand::Move(args) => moving::run(*args).await,
+            CliCommand::Convert(args) => Box::pin(convert::run(&args)).await,
             CliCommand::Kubeconfig(args) => kubeconfig::run(args).await,
             CliCommand::New { command: NewCommand::Cluster(args) } => clusters::new_cluster::run(args).await,
             CliCommand::Image { command: ImageCommand::Build(args) } => {
                 status_of(image::build::build(args).await)
             }
             CliCommand::Image { command: ImageCommand::Import(args) } => image::import::run(args).await,
-            CliCommand::Lint { .. }
-            | CliCommand::Convert(_)
-            | CliCommand::Version { .. }
-            | CliCommand::Completion { .. } => ExitStatus::Done,
+            CliCommand::Lint { .. } | CliCommand::Version { .. } | CliCommand::Completion { .. } => {
+                ExitStatus::Done
+            }
         }
     });
     // Don't wait for blocked reads of a child's output.

@@ -17,6 +17,14 @@ pub struct Apply {
     /// The TanzuKubernetesRelease of the clusters, or the beginning of its name, instead of the release in the manifests.
     #[arg(long, value_name = "NAME")]
     pub release: Option<String>,
+    /// The flags that `convert --apply` has, too.
+    #[command(flatten)]
+    pub flags: ApplyFlags,
+}
+
+/// Flags that `apply` and `convert --apply` share.
+#[derive(Clone, Debug, Args)]
+pub struct ApplyFlags {
     /// Only check the manifests: `client` as `lint` does, `server` by the API server, which shows the nodes that a
     /// change replaces.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "server")]

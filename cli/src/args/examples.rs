@@ -92,6 +92,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         "convert",
         &[
             "layercake convert team.yaml --release v1.36 --vm-class best-effort-large --storage-class gold -n dev > cluster.yaml",
+            "layercake convert team.yaml --apply > cluster.yaml",
         ],
     ),
     ("version", &["layercake version -o json"]),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::spelling::adopt_spelling;
 use super::{clusters_in, follow, print_document, refuse_if_deleting, root_of, until_interrupted};
-use crate::args::{Apply, DryRun};
+use crate::args::{Apply, ApplyFlags, DryRun};
 use crate::describe::Root;
 use crate::follow::cluster_report::ClusterReport;
 use crate::follow::report_before_change;
@@ -25,34 +25,48 @@ use crate::terminal::output::{say, write_err};
 
 /// Runs `layercake apply`.
 pub async fn apply(args: Apply) -> ExitStatus {
-    if args.dry_run == Some(DryRun::Client) {
-        return match manifest::expand(&args.filename) {
+    let Apply { filename, release, flags } = args;
+    if flags.dry_run == Some(DryRun::Client) {
+        return match manifest::expand(&filename) {
             Ok(files) => lint::main(&files),
             Err(error) => failed(&ExitStatus::Usage.error(with_causes(&error))),
         };
     }
+    let read = || manifest::read_files(&filename).map_err(|error| usage(&error));
+    apply_files(read, release.as_deref(), &flags).await
+}
+
+/// Applies a manifest that doesn't come from a file, with the flags of `layercake apply`.
+pub async fn apply_manifest(manifest: ManifestFile, flags: &ApplyFlags) -> ExitStatus {
+    apply_files(|| Ok(vec![manifest]), None, flags).await
+}
+
+async fn apply_files(
+    read: impl FnOnce() -> Result<Vec<ManifestFile>>,
+    release: Option<&str>,
+    flags: &ApplyFlags,
+) -> ExitStatus {
     until_interrupted(
-        &args.target,
+        &flags.target,
         "Interrupted. The clusters that were applied continue. Run the same command again to see their progress.",
-        prepare(&args),
+        async { prepare(&read()?, release, flags).await },
     )
     .await
 }
 
-async fn prepare(args: &Apply) -> Result<ExitStatus> {
-    let files = manifest::read_files(&args.filename).map_err(|error| usage(&error))?;
-    let mut documents = read(&files)?;
-    if let Some(release) = &args.release {
+async fn prepare(files: &[ManifestFile], release: Option<&str>, flags: &ApplyFlags) -> Result<ExitStatus> {
+    let mut documents = read(files)?;
+    if let Some(release) = release {
         documents
             .iter_mut()
             .filter(|document| is_cluster(document))
             .for_each(|cluster| set_release(cluster, release));
     }
-    check_namespaces(&documents, args.target.namespace.as_deref())?;
-    let site = GivenSite::read(&args.site, &args.credentials)?;
-    let work = async |target: &Target| run(target, &files, &documents, args).await;
-    let status = args.target.with_change(site.as_ref(), work).await?;
-    if let Some(name) = args.target.bootstrap.as_ref().filter(|_| args.dry_run.is_some()) {
+    check_namespaces(&documents, flags.target.namespace.as_deref())?;
+    let site = GivenSite::read(&flags.site, &flags.credentials)?;
+    let work = async |target: &Target| run(target, files, &documents, flags).await;
+    let status = flags.target.with_change(site.as_ref(), work).await?;
+    if let Some(name) = flags.target.bootstrap.as_ref().filter(|_| flags.dry_run.is_some()) {
         bootstrap::delete_if_empty(name).await?;
     }
     Ok(status)
@@ -62,7 +76,7 @@ async fn run(
     target: &Target,
     files: &[ManifestFile],
     documents: &[Value],
-    args: &Apply,
+    args: &ApplyFlags,
 ) -> Result<ExitStatus> {
     let documents = &adopt_spellings(target, documents).await;
     if let Some(status) = check(target, files, documents, args).await? {
@@ -147,7 +161,7 @@ async fn check(
     target: &Target,
     files: &[ManifestFile],
     documents: &[Value],
-    args: &Apply,
+    args: &ApplyFlags,
 ) -> Result<Option<ExitStatus>> {
     let options = ApplyOptions { force: args.change.force_conflicts, dry_run: true };
     let is_alone = documents.iter().all(|document| root_of(document).is_some());

@@ -27,7 +27,7 @@ use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
-pub use apply::apply;
+pub use apply::{apply, apply_manifest};
 pub use delete::delete;
 pub use list::list;
 pub use render::render;

@@ -134,7 +134,7 @@ impl<'a> ConversionState<'a> {
         if name.is_none() {
             self.add_fault("CLUSTER_NAME", "it is missing. Add it to the file");
         }
-        let namespace = self.choose("--namespace", args.namespace.as_deref(), &["NAMESPACE"]);
+        let namespace = self.choose("--namespace", args.flags.target.namespace.as_deref(), &["NAMESPACE"]);
         if namespace.is_none() {
             self.add_fault("--namespace", "it is missing, and the file does not set NAMESPACE");
         }

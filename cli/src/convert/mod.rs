@@ -18,9 +18,10 @@ use anyhow::Result;
 use bounds::{Budget, YamlError, from_yaml, printable};
 use serde_json::Value;
 
-use crate::args::Convert;
+use crate::args::{Convert, DryRun};
+use crate::clusters::apply_manifest;
 use crate::files::read_text_or_input;
-use crate::kube::manifest::yaml;
+use crate::kube::manifest::{ManifestFile, yaml};
 use crate::terminal::exit::{ExitStatus, failed};
 use crate::terminal::output::{write_err, write_out};
 use cluster::{InvalidConfiguration, OutcomeKind, VariableOutcome};
@@ -31,16 +32,24 @@ const READ_BYTES: usize = 64 << 20;
 /// The maximum length of a name in the report, in characters.
 const SHOWN: usize = 64;
 
-/// Prints the manifest to standard output, and the outcome for each variable to standard error.
-pub fn run(args: &Convert) -> ExitStatus {
-    match read(&args.config).and_then(|text| compose(&text, args)) {
-        Ok((manifest, report)) => {
-            write_err(&report);
-            write_out(&manifest);
-            ExitStatus::Done
-        }
-        Err(error) => failed(&error),
+/// Prints the manifest to standard output, and the outcome for each variable to standard error. Then applies the
+/// manifest if the flags ask for it.
+pub async fn run(args: &Convert) -> ExitStatus {
+    let (manifest, report) = match read(&args.config).and_then(|text| compose(&text, args)) {
+        Ok(converted) => converted,
+        Err(error) => return failed(&error),
+    };
+    write_err(&report);
+    // With `-o json`, standard output has only the JSON document.
+    if args.flags.change.output.is_none() {
+        write_out(&manifest);
     }
+    // The conversion includes the checks of a dry run on the client.
+    if !args.apply || args.flags.dry_run == Some(DryRun::Client) {
+        return ExitStatus::Done;
+    }
+    let name = format!("the manifest from {}", args.config.display());
+    apply_manifest(ManifestFile { name, text: manifest }, &args.flags).await
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -58,7 +67,7 @@ fn compose(text: &str, args: &Convert) -> Result<(String, String)> {
             ExitStatus::Refused
                 .error(format!("configuration file {file} cannot be converted:\n{}", faults.join("\n")))
         })?;
-    Ok((yaml(&[manifest])?, report(&outcomes)))
+    Ok((yaml(&[manifest])?, report(&outcomes, args.apply)))
 }
 
 /// Returns the variables in a file with secrets redacted, or the reason why the file can't be read. The reason doesn't
@@ -94,8 +103,8 @@ fn read_variables(text: &str) -> Result<Variables, String> {
     }
 }
 
-/// Formats a line for each variable.
-fn report(outcomes: &[VariableOutcome]) -> String {
+/// Formats a line for each variable. Adds the next command, unless the manifest is applied now.
+fn report(outcomes: &[VariableOutcome], applies: bool) -> String {
     let names = outcomes.iter().map(|outcome| printable(&outcome.name, SHOWN));
     let width = names.map(|name| name.chars().count()).max().unwrap_or_default();
     let mut report = String::new();
@@ -108,6 +117,8 @@ fn report(outcomes: &[VariableOutcome]) -> String {
             OutcomeKind::Unknown => writeln!(report, "warning: {name} is unknown and has no effect"),
         };
     }
-    report.push_str("Nothing was created. Next: layercake apply -f\n");
+    if !applies {
+        report.push_str("Nothing was created. Next: layercake apply -f\n");
+    }
     report
 }

@@ -1,11 +1,11 @@
 //! Tests with files for both providers, invalid files and secrets.
 
-use std::path::PathBuf;
-
+use clap::Parser as _;
 use serde_json::json;
 
 use super::variables::{VARIABLES, VariableDestination};
 use super::*;
+use crate::args::{Cli, CliCommand};
 
 const SUPERVISOR: &str = "\
 #! A cluster of a Supervisor.
@@ -57,9 +57,19 @@ AVI_PASSWORD: avi-password
 LDAP_BIND_PASSWORD: \"\"
 ";
 
+/// Returns the flags for a namespace, a release, a VM class and a storage class.
 fn flags(values: [Option<&str>; 4]) -> Convert {
-    let [namespace, release, vm_class, storage_class] = values.map(|value| value.map(str::to_owned));
-    Convert { config: PathBuf::from("cluster.yaml"), namespace, release, vm_class, storage_class }
+    let names = ["--namespace", "--release", "--vm-class", "--storage-class"];
+    let given = names.into_iter().zip(values).filter_map(|(name, value)| Some([name, value?])).flatten();
+    parse(given)
+}
+
+fn parse<'a>(flags: impl IntoIterator<Item = &'a str>) -> Convert {
+    let line = ["layercake", "convert", "cluster.yaml"].into_iter().chain(flags);
+    match Cli::try_parse_from(line).unwrap().command {
+        CliCommand::Convert(args) => *args,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn no_flags() -> Convert {
@@ -315,5 +325,26 @@ fn a_used_variable_changes_the_manifest() {
             Ok((other, _)) => assert_ne!(other, manifest, "{}", outcome.name),
             Err(InvalidConfiguration(faults)) => assert!(!faults.is_empty(), "{}", outcome.name),
         }
+    }
+}
+
+#[test]
+fn the_flags_of_apply_require_apply() {
+    let line = |flags: &str| {
+        let flags = flags.split(' ').filter(|flag| !flag.is_empty());
+        Cli::try_parse_from(["layercake", "convert", "cluster.yaml"].into_iter().chain(flags)).is_ok()
+    };
+    for flags in ["--timeout 5m", "--wait=false", "-o json", "--dry-run", "--bootstrap edge", "--context c", "--force-conflicts"] {
+        assert!(!line(flags), "{flags}");
+        assert!(line(&format!("--apply {flags}")), "{flags}");
+    }
+    assert!(line("-n dev --release v1.36") && line("--apply -n dev --release v1.36"));
+}
+
+#[test]
+fn the_report_names_the_next_command_unless_the_manifest_is_applied() {
+    for (flags, is_named) in [(&["-n", "dev"][..], true), (&["-n", "dev", "--apply"], false)] {
+        let (_, report) = converted(SUPERVISOR, &parse(flags.iter().copied()));
+        assert_eq!(report.contains("Next: layercake apply -f"), is_named, "{report}");
     }
 }

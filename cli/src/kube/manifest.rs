@@ -75,6 +75,16 @@ pub fn read(path: &Path) -> Result<Vec<Value>> {
     ManifestFile::read(path)?.documents()
 }
 
+/// The remedy for a configuration file that is passed as a manifest.
+pub const CONVERT: &str = "Convert it with `layercake convert FILE`. With --apply, this command also applies the result";
+
+/// Returns true if a document with these keys is a cluster configuration file of Tanzu Kubernetes Grid: a mapping of
+/// variables such as `CLUSTER_NAME`.
+pub fn is_configuration<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    keys.any(|key| key.len() > 1 && key.starts_with(|first: char| first.is_ascii_uppercase()) && key.bytes().all(fits))
+}
+
 /// Parses the documents in a YAML string and skips empty documents. Fails if a document has no `apiVersion` or `kind`.
 pub fn documents(text: &str) -> Result<Vec<Value>> {
     let mut documents = Vec::new();
@@ -83,6 +93,9 @@ pub fn documents(text: &str) -> Result<Vec<Value>> {
             continue;
         }
         if document["apiVersion"].as_str().is_none() || document["kind"].as_str().is_none() {
+            if document.as_object().is_some_and(|fields| is_configuration(fields.keys().map(String::as_str))) {
+                bail!("it is a cluster configuration file of Tanzu Kubernetes Grid. {CONVERT}");
+            }
             bail!("a document has no apiVersion or kind");
         }
         documents.push(document);
@@ -197,6 +210,15 @@ spec:
 
     #[test]
     fn a_document_without_a_kind_is_refused() {
-        assert!(documents("metadata: {name: a}").is_err());
+        for (text, words) in [
+            ("metadata: {name: a}", "a document has no apiVersion or kind"),
+            ("apiVersion: v1\nCLUSTER_NAME: a", "`layercake convert FILE`"),
+            ("CLUSTER_NAME: a\nVSPHERE_PASSWORD: <encoded:YQ==>", "`layercake convert FILE`"),
+            ("A: a", "a document has no apiVersion or kind"),
+            ("[CLUSTER_NAME]", "a document has no apiVersion or kind"),
+        ] {
+            let error = documents(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use gcm::admission::places::{self, FieldPlaces};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::files::read_text_or_input;
-use crate::kube::manifest::ManifestFile;
+use crate::kube::manifest::{self, ManifestFile};
 use crate::terminal::exit::ExitStatus;
 use crate::terminal::output::write_out;
 use finding::{Finding, FindingSeverity, LintReport};
@@ -56,7 +56,7 @@ pub fn lint(text: &str, file: &str) -> LintReport {
 }
 
 fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: &mut LintReport) {
-    let YamlValue::Map(_) = &document.kind else {
+    let YamlValue::Map(entries) = &document.kind else {
         let finding = Finding::error(
             document.line,
             "",
@@ -67,6 +67,10 @@ fn check_object(document: &YamlNode, crds: &[CustomResourceDefinition], report: 
     };
     let text = |key: &str| document.get(key).and_then(YamlNode::text);
     let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+        if manifest::is_configuration(entries.iter().map(|entry| entry.key.as_str())) {
+            let reason = "this is a cluster configuration file of Tanzu Kubernetes Grid, not a manifest";
+            return report.findings.push(Finding::error(document.line, "", reason, manifest::CONVERT));
+        }
         let missing = if text("apiVersion").is_none() { "apiVersion" } else { "kind" };
         let remedy = "Every object begins with apiVersion and kind";
         return report.findings.push(Finding::error(document.line, missing, "it is missing", remedy));

@@ -196,6 +196,12 @@ fn every_document_is_checked_and_other_kinds_are_left_alone() {
 }
 
 #[test]
+fn a_configuration_file_of_tanzu_kubernetes_grid_is_named_with_its_command() {
+    let report = lint("CLUSTER_NAME: team\nCLUSTER_PLAN: dev\n", "team.yaml");
+    insta::assert_snapshot!(report, @"team.yaml:1: error: this is a cluster configuration file of Tanzu Kubernetes Grid, not a manifest. Convert it with `layercake convert FILE`. With --apply, this command also applies the result.");
+}
+
+#[test]
 fn an_empty_file_is_no_error() {
     for text in ["", "# nothing\n", "---\n---\n"] {
         let report = lint(text, "f");

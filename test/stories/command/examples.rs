@@ -56,12 +56,9 @@ fn the_examples_of_commands_do_what_they_say() {
         &[
             "convert",
             &flat,
-            "--release",
-            "v1.36",
-            "--vm-class",
-            "best-effort-large",
-            "--storage-class",
-            "gold",
+            "--release=v1.36",
+            "--vm-class=best-effort-large",
+            "--storage-class=gold",
             "-n",
             NAMESPACE,
         ],
@@ -69,6 +66,26 @@ fn the_examples_of_commands_do_what_they_say() {
     );
     home.write("converted.yaml", &converted);
     home.layercake(&["lint", &home.path("converted.yaml")], 0);
+    let (found, _) = home.layercake(&["lint", &flat], 1);
+    assert_contains(&found, &["`layercake convert FILE`"]);
+    let (_, refused) = home.layercake(&["apply", "-f", &flat], 2);
+    assert_contains(&refused, &["`layercake convert FILE`"]);
+    let (printed, checked) = home.layercake(
+        &[
+            "convert",
+            &flat,
+            "--release=v1.36",
+            "--vm-class=best-effort-large",
+            "--storage-class=gold",
+            "-n",
+            NAMESPACE,
+            "--apply",
+            "--dry-run",
+        ],
+        0,
+    );
+    assert_eq!(printed, converted);
+    assert_contains(&checked, &["TanzuKubernetesCluster dev/flat: accepted (dry run"]);
 
     let (version, _) = home.layercake(&["version", "-o", "json"], 0);
     assert!(serde_json::from_str::<Value>(&version).unwrap().is_object());
