@@ -17,6 +17,10 @@ fn main() {
         text,
         "If you install it as `kubectl-layercake` on the PATH, it is a kubectl plugin: `kubectl layercake describe tkc NAME`.\n"
     );
+    let global = command.get_arguments().find(|arg| arg.is_global_set());
+    if let Some((flag, help)) = global.and_then(|arg| Some((name(arg), arg.get_help()?.to_string()))) {
+        let _ = writeln!(text, "Every command has the flag `{flag}`. {help}.\n");
+    }
     section(&mut text, &command, "layercake");
     text += "## Exit status\n\n| status | meaning | what you can do |\n|---|---|---|\n";
     for status in ExitStatus::ALL {
@@ -42,7 +46,10 @@ fn main() {
             "`KUBEBUILDER_ASSETS`, `PATH`",
             "where Layercake looks for programs of the right version before it builds them",
         ),
-        ("`RUST_LOG`", "the log level of `layercake` itself, on standard error"),
+        (
+            "`RUST_LOG`",
+            "the diagnostics of `layercake` itself, as directives of `tracing`, instead of `-v`. Detailed levels of other crates can show tokens, which `-v` never does",
+        ),
     ] {
         let _ = writeln!(text, "| {variable} | {meaning} |");
     }
@@ -84,7 +91,9 @@ fn section(text: &mut String, command: &Command, path: &str) {
 }
 
 fn options(text: &mut String, command: &Command) {
-    let shown = |arg: &&Arg| !arg.is_hide_set() && arg.get_id() != "help" && arg.get_id() != "version";
+    let shown = |arg: &&Arg| {
+        !arg.is_hide_set() && !arg.is_global_set() && arg.get_id() != "help" && arg.get_id() != "version"
+    };
     let all: Vec<_> = command.get_arguments().filter(shown).collect();
     if all.is_empty() {
         return;

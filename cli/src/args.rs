@@ -36,6 +36,10 @@ pub use site::{SimulatedVms, SiteCommand, SiteDiscover, SiteSimulate};
 #[derive(Debug, Parser)]
 #[command(name = "layercake", version, about, max_term_width = 110)]
 pub struct Cli {
+    /// The level of the diagnostics on standard error: 0 for warnings, from 1 on information, from 4 on debug messages,
+    /// from 6 on also every request to API servers and vCenter, without headers and bodies.
+    #[arg(short, long, global = true, value_name = "LEVEL", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=9))]
+    pub verbose: u8,
     #[command(subcommand)]
     pub command: CliCommand,
 }
@@ -395,6 +399,21 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_verbosity_of_one_digit() {
+        for (args, expected) in [
+            (&["list"][..], Some(0)),
+            (&["-v", "6", "list"], Some(6)),
+            (&["list", "-v9"], Some(9)),
+            (&["bootstrap", "start", "lab", "--verbose=4"], Some(4)),
+            (&["list", "-v", "10"], None),
+            (&["list", "-v"], None),
+        ] {
+            let found = Cli::try_parse_from(["layercake"].iter().chain(args)).ok().map(|cli| cli.verbose);
+            assert_eq!(found, expected, "{args:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`] | the command line definition, from which `docs/cli.md` is generated |
-//! | [`terminal`] | output, exit statuses for all commands, signals |
+//! | [`terminal`] | output, diagnostics, exit statuses for all commands, signals |
 //! | [`kube`] | manifests, and a cluster's API server: connections, warnings, writes, requests with a timeout and an error that names the cause |
 //! | [`state`] | durable state on this machine: background processes, the folders of bootstrap clusters |
 //! | [`local`] | `up`, `bootstrap` and `site simulate`: management clusters and simulated sites on this machine; the cluster that a command acts on |
@@ -55,13 +55,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::{
     Cli, CliCommand, Describe, DescribeFlags, ImageCommand, NewCommand, Output, SiteCommand, completion,
     examples,
 };
 use crate::describe::Root;
+use crate::terminal::diagnostics;
 use crate::terminal::exit::{ExitStatus, failed, status_of};
 use crate::terminal::output::{say, write_json, write_out};
 
@@ -102,10 +102,7 @@ fn run_command(cli: Cli) -> ExitCode {
     }
     // Fails if a test already installed a provider. Ignore that.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| "warn,kube_client=off".into());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let _ = log.finish().try_init();
+    diagnostics::start(cli.verbose);
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
