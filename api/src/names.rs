@@ -94,6 +94,8 @@ pub mod label {
     pub const CLUSTERCTL_MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
     /// Marks kinds whose objects `clusterctl move` moves together with all their dependents.
     pub const CLUSTERCTL_MOVE_HIERARCHY: &str = "clusterctl.cluster.x-k8s.io/move-hierarchy";
+    /// On a Cluster: marks a management cluster.
+    pub const MANAGEMENT_CLUSTER: &str = "cluster-role.tkg.tanzu.vmware.com/management";
     /// On a bundle ConfigMap: the add-on that the bundle installs.
     pub const ADDON_NAME: &str = "tkg.tanzu.vmware.com/addon-name";
     /// On a bundle ConfigMap: restricts the bundle to one cluster.

@@ -19,7 +19,10 @@ pub async fn list(args: List) -> ExitStatus {
 
 async fn run(target: &Target, args: &List) -> Result<()> {
     let namespace = (!args.all_namespaces).then_some(target.namespace.as_str());
-    let clusters = ClusterView::read_all(&target.client, namespace).await?;
+    let mut clusters = ClusterView::read_all(&target.client, namespace).await?;
+    if target.is_for_commands()? {
+        clusters.iter_mut().for_each(ClusterView::set_standalone);
+    }
     match (args.output, namespace) {
         (Some(Output::Json), _) => {
             write_json(&serde_json::json!({"schema": SCHEMA, "clusters": clusters}))?;
@@ -57,7 +60,7 @@ fn table(clusters: &[ClusterView], now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::describe::cluster_view::Count;
+    use crate::describe::cluster_view::{ClusterRole, Count};
 
     #[test]
     fn a_cluster_is_a_row() {
@@ -70,8 +73,12 @@ mod tests {
             control_plane: Count { ready: 1, wanted: 3 },
             workers: Count { ready: 1, wanted: 5 },
             kubernetes: "v1.36.3+layercake.1".to_owned(),
+            plan: Some("prod"),
+            tkr: "v1.36.3---layercake.1".to_owned(),
+            labels: [("run.tanzu.vmware.com/tkr".to_owned(), "v1.36.3---layercake.1".to_owned())].into(),
             created: Some("2026-01-01T00:00:00Z".to_owned()),
             runs: false,
+            role: ClusterRole::Workload,
         };
         let document = serde_json::to_string(&team).unwrap();
         let plain = ClusterView { name: "plain".to_owned(), kind: "cluster", ..ClusterView::default() };
@@ -81,6 +88,6 @@ mod tests {
         plain               cluster                       0/0             0/0
         team    dev         tkc       updating (paused)   1/3             1/5       v1.36.3+layercake.1   42s
         ");
-        insta::assert_snapshot!(document, @r#"{"name":"team","namespace":"dev","kind":"tkc","phase":"updating","paused":true,"controlPlane":{"ready":1,"wanted":3},"workers":{"ready":1,"wanted":5},"kubernetes":"v1.36.3+layercake.1","created":"2026-01-01T00:00:00Z"}"#);
+        insta::assert_snapshot!(document, @r#"{"name":"team","namespace":"dev","kind":"tkc","phase":"updating","paused":true,"controlPlane":{"ready":1,"wanted":3},"workers":{"ready":1,"wanted":5},"kubernetes":"v1.36.3+layercake.1","role":"workload","plan":"prod","tkr":"v1.36.3---layercake.1","labels":{"run.tanzu.vmware.com/tkr":"v1.36.3---layercake.1"},"created":"2026-01-01T00:00:00Z"}"#);
     }
 }

@@ -52,6 +52,19 @@ impl fmt::Display for Count {
     }
 }
 
+/// The role of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClusterRole {
+    /// The cluster has the label of a management cluster.
+    Management,
+    /// A management cluster manages the cluster.
+    #[default]
+    Workload,
+    /// A bootstrap cluster manages the cluster, and only runs while a command changes the cluster.
+    Standalone,
+}
+
 /// A TanzuKubernetesCluster with its Cluster, or a Cluster without a TanzuKubernetesCluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,6 +80,15 @@ pub struct ClusterView {
     pub control_plane: Count,
     pub workers: Count,
     pub kubernetes: String,
+    pub role: ClusterRole,
+    /// The plan with this number of control plane nodes, as the tanzu command line calls it: `dev` for one, `prod` for
+    /// three. Not set for other numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<&'static str>,
+    /// The name of the TanzuKubernetesRelease, or an empty string if the cluster has none yet.
+    pub tkr: String,
+    /// The labels of the Cluster, or of the TanzuKubernetesCluster until the Cluster exists.
+    pub labels: BTreeMap<String, String>,
     pub created: Option<String>,
     /// True if the cluster runs, according to its phase. A Cluster without a TanzuKubernetesCluster runs if it is available
     /// and isn't being deleted.
@@ -110,6 +132,13 @@ impl ClusterView {
             list.map(|list| list.items).unwrap_or_default()
         };
         Ok(Self::all(&tkcs, &clusters, &owners(control_planes), &owners(deployments)))
+    }
+
+    /// Marks the cluster as standalone, unless it is a management cluster.
+    pub fn set_standalone(&mut self) {
+        if self.role == ClusterRole::Workload {
+            self.role = ClusterRole::Standalone;
+        }
     }
 
     /// Returns the view of the cluster among these objects, or an empty view without one.
@@ -162,18 +191,29 @@ impl ClusterView {
         let status = &root.data["status"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let phase = text(&status["phase"]).to_lowercase();
+        let control_plane = count(
+            &sources.control_planes,
+            wanted_control_plane(sources.tkc),
+            sources.cluster,
+            "controlPlane",
+        );
+        let labels = sources.cluster.unwrap_or(root).labels();
+        let is_management = labels.contains_key(label::MANAGEMENT_CLUSTER);
         let is_available = || condition(root, capi::AVAILABLE).is_some_and(|found| found["status"] == "True");
         Some(Self {
             name: root.name_any(),
             namespace: root.namespace().unwrap_or_default(),
             kind: if sources.tkc.is_some() { TKC } else { "cluster" },
             paused: pause::of_cluster(sources.tkc, sources.cluster).is_some(),
-            control_plane: count(
-                &sources.control_planes,
-                wanted_control_plane(sources.tkc),
-                sources.cluster,
-                "controlPlane",
-            ),
+            role: if is_management { ClusterRole::Management } else { ClusterRole::Workload },
+            plan: match control_plane.wanted {
+                1 => Some("dev"),
+                3 => Some("prod"),
+                _ => None,
+            },
+            tkr: labels.get(label::TKR).cloned().unwrap_or_default(),
+            labels: labels.clone(),
+            control_plane,
             workers: count(&sources.deployments, wanted_workers(sources.tkc), sources.cluster, "workers"),
             kubernetes: match sources.tkc {
                 Some(_) => text(&status["version"]),
@@ -304,6 +344,29 @@ mod tests {
         let unread = object(json!({"metadata": {"name": "c"}, UNREAD: true}));
         let objects = Objects::from([("KubeadmControlPlane", vec![unread]), ("Cluster", vec![cluster("c")])]);
         assert_eq!(ClusterView::of_objects(&objects).control_plane.to_string(), "1/1");
+    }
+
+    #[test]
+    fn a_cluster_has_its_role_plan_release_and_labels() {
+        let labelled = |labels: Value, replicas: i64| {
+            let mut cluster = cluster("c");
+            cluster.metadata.labels = serde_json::from_value(labels).unwrap();
+            cluster.data["status"]["controlPlane"]["desiredReplicas"] = json!(replicas);
+            ClusterView::all(&[], &[cluster], &[], &[]).remove(0)
+        };
+        let tkr = "v1.36.3---vmware.1-vkr.1";
+        let workload = labelled(json!({"run.tanzu.vmware.com/tkr": tkr}), 1);
+        assert_eq!((workload.role, workload.plan, workload.tkr.as_str()), (ClusterRole::Workload, Some("dev"), tkr));
+        assert_eq!(workload.labels.len(), 1);
+        let management = labelled(json!({"cluster-role.tkg.tanzu.vmware.com/management": ""}), 3);
+        assert_eq!((management.role, management.plan), (ClusterRole::Management, Some("prod")));
+        assert_eq!((management.tkr.as_str(), labelled(json!({}), 5).plan), ("", None));
+        for (mut view, role) in [(workload, ClusterRole::Standalone), (management, ClusterRole::Management)] {
+            view.set_standalone();
+            assert_eq!(view.role, role);
+        }
+        let new = ClusterView::all(&[tkc("new", json!({"name": "a"}))], &[], &[], &[]).remove(0);
+        assert_eq!((new.plan, new.labels.is_empty()), (Some("prod"), true));
     }
 
     #[test]

@@ -83,6 +83,15 @@ impl Target {
         }
     }
 
+    /// Returns true if the target is a bootstrap cluster that runs only while a command changes its clusters.
+    ///
+    /// # Errors
+    /// Returns an error if the bootstrap cluster's settings can't be read.
+    pub fn is_for_commands(&self) -> Result<bool> {
+        let settings = self.bootstrap.as_ref().map(|opened| opened.folder().settings()).transpose()?;
+        Ok(settings.flatten().is_some_and(|settings| settings.for_command))
+    }
+
     /// Returns the bootstrap cluster if a command started it temporarily. Returns `None` for other targets.
     pub fn transient(&self) -> Option<&Opened> {
         self.bootstrap.as_ref().filter(|opened| opened.is_transient())

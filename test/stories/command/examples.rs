@@ -21,7 +21,12 @@ fn the_examples_of_commands_do_what_they_say() {
 
     let (listed, _) = home.layercake(&["list", "-n", NAMESPACE, "-o", "json"], 0);
     let listed: Value = serde_json::from_str(&listed).unwrap();
-    assert_eq!(listed["clusters"][0]["name"], "team");
+    let listed = &listed["clusters"][0];
+    assert_eq!(
+        (&listed["name"], &listed["role"], &listed["plan"]),
+        (&"team".into(), &"workload".into(), &"dev".into())
+    );
+    assert_eq!(listed["labels"]["run.tanzu.vmware.com/tkr"], listed["tkr"]);
     let (tree, _) = home.layercake(&["describe", "cluster", "team", "-n", NAMESPACE, "--exit-status"], 0);
     assert_contains(&tree, &["Cluster/team ", "KubeadmControlPlane", "VirtualMachine"]);
     let vm = home.kubectl(&[
