@@ -79,14 +79,19 @@ impl NodeMetadata {
         self
     }
 
-    /// Sets the API server's endpoint and host, and derives the virtual router ID from `host`. Use
-    /// this only for control plane nodes.
+    /// Sets the API server's endpoint and host. Use this only for control plane nodes.
     #[must_use]
     pub fn with_control_plane_endpoint(mut self, host: &str, port: i32) -> Self {
         self.control_plane_endpoint = Some(format!("{host}:{port}"));
         self.control_plane_host = Some(host.to_owned());
-        self.virtual_router_id = Some(virtual_router(host));
         self
+    }
+
+    /// Sets the VRRP virtual router ID that follows from the API server's host. Use this only for control plane nodes of a
+    /// cluster that wasn't assigned an ID.
+    #[must_use]
+    pub fn with_virtual_router_of(self, host: &str) -> Self {
+        self.with_virtual_router(virtual_router(host))
     }
 
     /// Sets the VRRP virtual router ID, 1 to 255. Use this only for control plane nodes.

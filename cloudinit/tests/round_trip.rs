@@ -32,6 +32,7 @@ fn node() -> NodeMetadata {
         "vsphere://423697d9-706c-3e92-7514-088978955321",
     )
     .with_control_plane_endpoint("192.168.123.3", 6443)
+    .with_virtual_router_of("192.168.123.3")
 }
 
 #[test]

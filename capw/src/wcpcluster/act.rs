@@ -84,7 +84,10 @@ pub async fn carry_out(
     ctx: &Context,
 ) -> Result<Box<StepResults>, Error> {
     let Plan { policy, network, front } = plan;
-    keep_virtual_router(cluster, facts, ctx).await?;
+    // With NSX, a load balancer has the address. Clusters from earlier versions keep their number, which their nodes contain.
+    if !(network.is_some() && matches!(front, Front::LoadBalancer(_))) {
+        keep_virtual_router(cluster, facts, ctx).await?;
+    }
     let marked = ctx.api.add_finalizer(&**cluster, finalizer::WCP_CLUSTER).await;
     if let Some(marked) = marked.map_err(Error::api(&**cluster, "adding the finalizer to"))? {
         *cluster = Arc::new(marked);
@@ -183,18 +186,19 @@ mod tests {
     use kit::Runtime;
 
     use super::*;
-    use crate::fixtures::{self, answering_client, wcp_cluster};
+    use crate::fixtures::{self, answering_client, nsx, on_port_groups, wcp_cluster};
+    use crate::network::{EndpointProvider, NetworkFlags};
     use crate::wcpcluster::gather::facts;
     use crate::wcpcluster::gather::tests::context;
     use crate::wcpcluster::plan::plan;
 
     /// Returns the requests that one reconcile sends to change a WCPCluster, in order.
-    async fn written(cluster: WCPCluster) -> Vec<String> {
+    async fn written(cluster: WCPCluster, network: NetworkFlags) -> Vec<String> {
         let sent = Arc::<Mutex<Vec<String>>>::default();
         let started = Runtime::detached(answering_client(&sent, 200, json!(cluster)));
         let ctx = context(&started, Vec::new());
         let owner = Some(Arc::new(fixtures::cluster()));
-        let facts = Facts { cluster: owner, ..facts(&cluster, &ctx).expect("facts") };
+        let facts = Facts { cluster: owner, flags: network, ..facts(&cluster, &ctx).expect("facts") };
         let plan = plan(&cluster, &facts).unwrap();
         let mut cluster = Arc::new(cluster);
         // The fake server responds to every request with the cluster. Later steps therefore fail, but only after the writes to
@@ -208,15 +212,25 @@ mod tests {
 
     #[tokio::test]
     async fn the_virtual_router_number_is_written_once_and_before_the_finalizer() {
-        let lines = written(wcp_cluster()).await;
+        let lines = written(wcp_cluster(), on_port_groups()).await;
         assert!(lines[0].contains(annotation::VIRTUAL_ROUTER), "{lines:?}");
         assert!(!lines[0].contains(finalizer::WCP_CLUSTER), "{lines:?}");
         assert!(lines[1].contains(finalizer::WCP_CLUSTER), "{lines:?}");
         let mut numbered = wcp_cluster();
         numbered.metadata.annotations =
             Some([(annotation::VIRTUAL_ROUTER.to_owned(), "7".to_owned())].into());
-        let lines = written(numbered).await;
+        let lines = written(numbered, on_port_groups()).await;
         assert!(lines.iter().all(|line| !line.contains(annotation::VIRTUAL_ROUTER)), "{lines:?}");
         assert!(lines[0].contains(finalizer::WCP_CLUSTER), "{lines:?}");
+    }
+
+    #[tokio::test]
+    async fn a_cluster_has_no_virtual_router_number_if_a_load_balancer_of_nsx_has_its_address() {
+        let virtual_ip = NetworkFlags { endpoint_provider: Some(EndpointProvider::VirtualIp), ..nsx() };
+        for (network, is_numbered) in [(nsx(), false), (virtual_ip, true), (on_port_groups(), true)] {
+            let lines = written(wcp_cluster(), network.clone()).await;
+            let numbered = lines.iter().any(|line| line.contains(annotation::VIRTUAL_ROUTER));
+            assert_eq!(numbered, is_numbered, "{network:?}: {lines:?}");
+        }
     }
 }

@@ -241,7 +241,8 @@ fn cloud_init(
             let metadata = metadata.with_control_plane_endpoint(host, port);
             match facts.virtual_router {
                 Some(id) => metadata.with_virtual_router(id),
-                None => metadata,
+                None if network_provider(facts) == NetworkProvider::Nsx => metadata,
+                None => metadata.with_virtual_router_of(host),
             }
         } else {
             metadata.with_control_plane_host(host)

@@ -487,15 +487,17 @@ fn a_machine_whose_secret_was_replaced_gets_its_own_back_while_it_is_off() {
 
 #[test]
 fn a_node_gets_the_virtual_router_that_was_drawn_for_its_cluster() {
-    let router = |drawn| {
-        let secret =
-            made(plan(&wcp_machine(), &Facts { virtual_router: drawn, ..facts(true) }).unwrap()).cloud_init;
+    let router = |drawn, network_provider| {
+        let facts = Facts { virtual_router: drawn, network_provider, ..facts(true) };
+        let secret = made(plan(&wcp_machine(), &facts).unwrap()).cloud_init;
         let budget = Budget::new(1 << 20);
         let decoded = cloudinit::decode(&text(secret.unwrap().data.as_ref().unwrap()), &budget).unwrap();
         decoded.metadata(&budget).unwrap().virtual_router_id
     };
-    assert_eq!(router(Some(77)), Some(77));
-    assert_eq!(router(None), Some(3), "that of its address, where none was drawn");
+    assert_eq!(router(Some(77), NetworkProvider::Named), Some(77));
+    assert_eq!(router(None, NetworkProvider::Named), Some(3), "that of its address, where none was drawn");
+    assert_eq!(router(Some(77), NetworkProvider::Nsx), Some(77), "an earlier version has drawn it");
+    assert_eq!(router(None, NetworkProvider::Nsx), None, "a load balancer has the address");
 }
 
 #[test]
