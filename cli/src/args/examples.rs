@@ -78,6 +78,13 @@ pub const ALL: &[(&str, &[&str])] = &[
         &["layercake upgrade team --release v1.36 --dry-run", "layercake upgrade team --release v1.36"],
     ),
     ("delete", &["layercake delete team -n dev --dry-run", "layercake delete team -n dev"]),
+    (
+        "move",
+        &[
+            "layercake move --bootstrap lab --to-context prod --dry-run",
+            "layercake move --bootstrap lab --to-context prod",
+        ],
+    ),
     ("list", &["layercake list -A", "layercake list -n dev -o json"]),
     (
         "kubeconfig",

@@ -50,11 +50,11 @@ impl ExitStatus {
                 ("the command line is not valid, or a file cannot be read", "correct the call or the file")
             }
             Self::Refused => (
-                "refused, and nothing was changed. `up -f`: a manifest has an error that `lint` finds. `up -f`, `apply`: the API server refused a manifest. `apply`, `scale`, `upgrade`: another manager has set a field. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left. `new cluster`: the namespace has nothing to choose from, or the API server refuses the cluster. `convert`: a needed value is missing or wrong. `kubeconfig --merge`: the file has an entry of another cluster with this name",
+                "refused, and nothing was changed. `up -f`: a manifest has an error that `lint` finds. `up -f`, `apply`: the API server refused a manifest. `apply`, `scale`, `upgrade`: another manager has set a field. `site discover`: several objects fit, or the certificate is not trusted. `init`: the cluster, the site file or vCenter does not allow the installation. `uninstall`: clusters or VMs are left. `move`: one of the two management clusters is not ready for it. `new cluster`: the namespace has nothing to choose from, or the API server refuses the cluster. `convert`: a needed value is missing or wrong. `kubeconfig --merge`: the file has an entry of another cluster with this name",
                 "correct the manifest, or pass the flag that the message names",
             ),
             Self::NotYet => (
-                "not finished in time. `up -f`, `apply`, `scale`, `upgrade`: a cluster is not Running yet. `delete`: something is left. `image import --wait`: the release does not exist yet. `init`: a component is not available. `describe` with `--exit-status`: something blocks the cluster or VM. `kubeconfig`: the cluster has none yet",
+                "not finished in time. `up -f`, `apply`, `scale`, `upgrade`: a cluster is not Running yet. `delete`: something is left. `image import --wait`: the release does not exist yet. `init`: a component is not available. `move`: a moved cluster does not run yet. `describe` with `--exit-status`: something blocks the cluster or VM. `kubeconfig`: the cluster has none yet",
                 "run the same command again: the work continues meanwhile",
             ),
             Self::Interrupted => {
