@@ -3,11 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::{Value, json};
-
-const RELEASES: [&str; 1] = ["v0.1.0"];
 
 #[test]
 fn whatever_an_earlier_release_stored_is_valid_and_kept() {
@@ -17,13 +15,13 @@ fn whatever_an_earlier_release_stored_is_valid_and_kept() {
         .map(|definition| (definition["metadata"]["name"].as_str().unwrap().to_owned(), definition))
         .collect();
     let mut lost = Vec::new();
-    for release in RELEASES {
-        for before in definitions_of(release) {
-            let name = before["metadata"]["name"].as_str().unwrap();
-            match today.get(name) {
-                Some(now) => compare_definitions(name, &before, now, &mut lost),
-                None => lost.push(format!("{name} is no longer defined")),
-            }
+    let definitions = definitions();
+    assert!(!definitions.is_empty());
+    for before in definitions {
+        let name = before["metadata"]["name"].as_str().unwrap();
+        match today.get(name) {
+            Some(now) => compare_definitions(name, &before, now, &mut lost),
+            None => lost.push(format!("{name} is no longer defined")),
         }
     }
     assert!(lost.is_empty(), "{lost:#?}");
@@ -60,11 +58,16 @@ fn what_would_be_lost_is_named() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-fn definitions_of(release: &str) -> Vec<Value> {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../test/releases").join(release).join("crds.jsonl");
-    let text = std::fs::read_to_string(path).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+/// Returns the CRDs of all releases.
+fn definitions() -> Vec<Value> {
+    let releases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/releases");
+    let entries = std::fs::read_dir(releases).unwrap().map(|entry| entry.unwrap().path());
+    let texts = entries
+        .filter(|path| path.is_dir())
+        .map(|release| std::fs::read_to_string(release.join("crds.jsonl")).unwrap());
+    let parse =
+        |text: String| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>();
+    texts.flat_map(parse).collect()
 }
 
 fn compare_definitions(name: &str, before: &Value, now: &Value, lost: &mut Vec<String>) {

@@ -1,8 +1,9 @@
 //! An administrator upgrades an installation. The last release's objects stay valid with the new CRDs and programs.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 
+use gcm::release::version::Version;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -92,8 +93,13 @@ async fn assert_programs_are_replaced(server: &OwnServer, applied: &[Value]) {
     }
 }
 
+/// Reads a file of the last release.
 fn read(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../test/releases/v0.1.0").join(name);
+    let releases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test/releases");
+    let entries = std::fs::read_dir(&releases).expect("releases");
+    let names = entries.map(|entry| entry.expect("a release").file_name().into_string().expect("a name"));
+    let last = names.filter_map(|name| Some((Version::parse(&name).ok()?, name))).max().expect("a release").1;
+    let path = releases.join(last).join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
