@@ -21,7 +21,8 @@ use sim::further_release::FurtherRelease;
 
 pub use bootstrap::{BootstrapCommand, BootstrapStart};
 pub use clusters::{
-    Apply, ApplyFlags, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Render, Scale, Upgrade, WaitFlags,
+    Apply, ApplyFlags, ChangeFlags, CheckedChangeFlags, Delete, DryRun, List, Render, Scale, Upgrade,
+    WaitFlags,
 };
 pub use convert::Convert;
 pub use image::{ImageBuild, ImageCommand, ImageImport};

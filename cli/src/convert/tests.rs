@@ -334,7 +334,15 @@ fn the_flags_of_apply_require_apply() {
         let flags = flags.split(' ').filter(|flag| !flag.is_empty());
         Cli::try_parse_from(["layercake", "convert", "cluster.yaml"].into_iter().chain(flags)).is_ok()
     };
-    for flags in ["--timeout 5m", "--wait=false", "-o json", "--dry-run", "--bootstrap edge", "--context c", "--force-conflicts"] {
+    for flags in [
+        "--timeout 5m",
+        "--wait=false",
+        "-o json",
+        "--dry-run",
+        "--bootstrap edge",
+        "--context c",
+        "--force-conflicts",
+    ] {
         assert!(!line(flags), "{flags}");
         assert!(line(&format!("--apply {flags}")), "{flags}");
     }

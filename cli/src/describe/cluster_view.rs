@@ -356,7 +356,10 @@ mod tests {
         };
         let tkr = "v1.36.3---vmware.1-vkr.1";
         let workload = labelled(json!({"run.tanzu.vmware.com/tkr": tkr}), 1);
-        assert_eq!((workload.role, workload.plan, workload.tkr.as_str()), (ClusterRole::Workload, Some("dev"), tkr));
+        assert_eq!(
+            (workload.role, workload.plan, workload.tkr.as_str()),
+            (ClusterRole::Workload, Some("dev"), tkr)
+        );
         assert_eq!(workload.labels.len(), 1);
         let management = labelled(json!({"cluster-role.tkg.tanzu.vmware.com/management": ""}), 3);
         assert_eq!((management.role, management.plan), (ClusterRole::Management, Some("prod")));

@@ -76,13 +76,16 @@ pub fn read(path: &Path) -> Result<Vec<Value>> {
 }
 
 /// The remedy for a configuration file that is passed as a manifest.
-pub const CONVERT: &str = "Convert it with `layercake convert FILE`. With --apply, this command also applies the result";
+pub const CONVERT: &str =
+    "Convert it with `layercake convert FILE`. With --apply, this command also applies the result";
 
 /// Returns true if a document with these keys is a cluster configuration file of Tanzu Kubernetes Grid: a mapping of
 /// variables such as `CLUSTER_NAME`.
 pub fn is_configuration<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
     let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    keys.any(|key| key.len() > 1 && key.starts_with(|first: char| first.is_ascii_uppercase()) && key.bytes().all(fits))
+    keys.any(|key| {
+        key.len() > 1 && key.starts_with(|first: char| first.is_ascii_uppercase()) && key.bytes().all(fits)
+    })
 }
 
 /// Parses the documents in a YAML string and skips empty documents. Fails if a document has no `apiVersion` or `kind`.
@@ -93,7 +96,8 @@ pub fn documents(text: &str) -> Result<Vec<Value>> {
             continue;
         }
         if document["apiVersion"].as_str().is_none() || document["kind"].as_str().is_none() {
-            if document.as_object().is_some_and(|fields| is_configuration(fields.keys().map(String::as_str))) {
+            if document.as_object().is_some_and(|fields| is_configuration(fields.keys().map(String::as_str)))
+            {
                 bail!("it is a cluster configuration file of Tanzu Kubernetes Grid. {CONVERT}");
             }
             bail!("a document has no apiVersion or kind");

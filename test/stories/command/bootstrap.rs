@@ -23,6 +23,7 @@ fn bootstrap_clusters_do_what_the_page_says() {
         names_an_address_that_answers(&home);
         page.run_section("Create a cluster").await;
         page.run_section("Stop").await;
+        moves_and_comes_back(&home);
         page.run_section("Delete").await;
         page.run_section("Standalone clusters").await;
         page.close();
@@ -101,6 +102,46 @@ fn names_an_address_that_answers(home: &Home) {
     drop(listener);
     let (found, _) = home.layercake(&["doctor", "--only", "LC0803"], 0);
     assert_contains(&found, &["32 addresses were probed"]);
+}
+
+/// The user moves the cluster of `lab` to another bootstrap cluster with the same `StackID`, and back. `lab` is running.
+fn moves_and_comes_back(home: &Home) {
+    const OPERATOR: &str = "--namespace=vmware-system-vmop";
+    let id = home.kubectl(&[
+        OPERATOR,
+        "get",
+        "configmap",
+        "vmware-system-vmop-stack",
+        "--output=jsonpath={.data.StackID}",
+    ]);
+    let site = std::fs::read_to_string(home.path("site.yaml")).unwrap();
+    let of_lab = site.replacen("\ndata:\n", &format!("\ndata:\n  StackID: {id}\n"), 1);
+    assert_ne!(of_lab, site);
+    home.write("of-lab.yaml", &of_lab);
+    home.write("other.yaml", &of_lab.replace(&id, "another"));
+    let start = |site: &str| {
+        let password = home.path(".local/state/layercake/site/password");
+        let start = ["bootstrap", "start", "lab2", "--user", USER, "--password-file", &password, "-f"];
+        home.layercake(&[&start[..], &[&home.path(site)]].concat(), 0);
+    };
+    start("other.yaml");
+    let there = ["move", "--bootstrap", "lab", "--to-context", "layercake-lab2"];
+    let (_, refused) = home.layercake(&there, 3);
+    assert_contains(
+        &refused,
+        &["StackID of the target is another", &format!("set StackID: {id}"), "nothing was moved"],
+    );
+    start("of-lab.yaml");
+    let (planned, copied) = home.layercake(&[&there[..], &["--dry-run"]].concat(), 0);
+    assert_contains(&planned, &["namespace dev: move", "Machine 2"]);
+    assert_contains(&copied, &["credentials of vCenter stay", "nothing was changed"]);
+    let (_, moved) = home.layercake(&there, 0);
+    assert_contains(&moved, &["dev/team: Running", "verified: the same 2 VMs"]);
+    let back = ["move", "--bootstrap", "lab2", "--to-bootstrap", "lab", "-n", "dev"];
+    let (_, moved) = home.layercake(&back, 0);
+    assert_contains(&moved, &["dev/team: Running", "verified: the same 2 VMs"]);
+    // The VMs are those of `lab`, too.
+    home.layercake(&["bootstrap", "remove", "lab2", "--orphan"], 0);
 }
 
 /// A running cluster keeps the programs of the release that started it.

@@ -105,6 +105,7 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     let planned = layercake_move(story, here, there, &["--dry-run"], 0);
     assert_contains(&planned, &["namespace moving: move", "Machine 2", "VirtualMachine 2"]);
     assert!(names(&second.api("Cluster", &story.namespace)).await.is_empty(), "a dry run copies nothing");
+    a_refused_move_is_undone(story, second).await;
     break_off(story, (here, there), async || !names(&machines).await.is_empty()).await;
     let moved = layercake_move(story, here, there, &[], 0);
     assert_contains(&moved, &["an interrupted move has left copies", "verified: the same 2 VMs"]);
@@ -117,6 +118,30 @@ async fn it_goes(story: &Story, second: &SecondCluster) {
     for kind in ["TanzuKubernetesCluster", "Cluster", "Machine", "VirtualMachine"] {
         assert!(story.list(kind).await.is_empty(), "a {kind} is left where it came from");
     }
+}
+
+/// The target refuses an object after others were copied.
+async fn a_refused_move_is_undone(story: &Story, second: &SecondCluster) {
+    let refused = Forbidden::begin(second, Forbidden::CONTROL_PLANES).await;
+    story
+        .wait_until("the API server knows what is forbidden", SOON, async || {
+            let control_plane = json!({
+                "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+                "metadata": {"name": "trial", "namespace": story.namespace}, "spec": {},
+            });
+            let denied = layercake::kube::apply::dry_run(&second.client(), &control_plane).await;
+            denied.is_err_and(|error| error.to_string().contains("not here"))
+        })
+        .await;
+    let errors = layercake_move(story, &story.shared.session.kubeconfig, second.kubeconfig(), &[], 1);
+    assert_contains(&errors, &["the move was undone", "not here"]);
+    refused.end(second).await;
+    for kind in ["TanzuKubernetesCluster", "Cluster", "WCPCluster"] {
+        let left = names(&second.api(kind, &story.namespace)).await;
+        assert!(left.is_empty(), "a {kind} is left in the target: {left:?}");
+    }
+    let source = story.api("Cluster").get("mover").await.unwrap();
+    assert_ne!(source.data["spec"]["paused"], true, "the source is managed as before");
 }
 
 /// The other gcm applies new TanzuKubernetesCluster settings, and doesn't replace nodes because of its own settings.
@@ -169,10 +194,12 @@ async fn it_comes_back(story: &Story, second: &SecondCluster) {
         (second.api("Cluster", &story.namespace), second.api("KubeadmControlPlane", &story.namespace));
     remove_before_its_infrastructure(&control_planes, &second.api("WCPCluster", &story.namespace)).await;
     let policies = second.api("VirtualMachineSetResourcePolicy", &story.namespace);
-    let forbidden = Forbidden::begin(story, second).await;
+    let forbidden = Forbidden::begin(second, Forbidden::REMOVALS).await;
+    wait_until_clusters_stay(story, second, true).await;
     let both_gone = async || names(&control_planes).await.is_empty() && names(&policies).await.is_empty();
     break_off(story, (there, here), both_gone).await;
-    forbidden.end(story, second).await;
+    forbidden.end(second).await;
+    wait_until_clusters_stay(story, second, false).await;
     resume(&originals).await;
     story
         .wait_for("gcm notices the move", SOON, || async {
@@ -254,33 +281,33 @@ async fn wait_until_it_runs(story: &Story, clusters: &Api<DynamicObject>) {
         .await;
 }
 
-/// A policy that refuses to delete Clusters and to mark WCPClusters for deletion, so that clusterctl deletes only the
-/// other originals.
+/// A policy of the second management cluster that refuses some requests.
 struct Forbidden;
 
 impl Forbidden {
-    const NAME: &str = "no-deletion-of-clusters";
+    const NAME: &str = "forbidden-here";
+    /// To delete Clusters, and to mark WCPClusters for deletion. So clusterctl deletes only the other originals.
+    const REMOVALS: (&str, &str, &str) = (
+        r#"[{"apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"], "operations": ["DELETE"], "resources": ["clusters"]},
+            {"apiGroups": ["infrastructure.cluster.vmware.com"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["wcpclusters"]}]"#,
+        "request.operation == 'UPDATE' && !('clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.?annotations.orValue({}))",
+        "clusters stay",
+    );
+    /// To create KubeadmControlPlanes.
+    const CONTROL_PLANES: (&str, &str, &str) = (
+        r#"[{"apiGroups": ["controlplane.cluster.x-k8s.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["kubeadmcontrolplanes"]}]"#,
+        "false",
+        "not here",
+    );
 
-    async fn begin(story: &Story, second: &SecondCluster) -> Self {
+    async fn begin(second: &SecondCluster, (rules, expression, message): (&str, &str, &str)) -> Self {
+        let rules: serde_json::Value = serde_json::from_str(rules).unwrap();
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": Self::NAME},
             "spec": {
-                "matchConstraints": {"resourceRules": [
-                    {
-                        "apiGroups": ["cluster.x-k8s.io"], "apiVersions": ["*"],
-                        "operations": ["DELETE"], "resources": ["clusters"],
-                    },
-                    {
-                        "apiGroups": ["infrastructure.cluster.vmware.com"], "apiVersions": ["*"],
-                        "operations": ["UPDATE"], "resources": ["wcpclusters"],
-                    },
-                ]},
-                "validations": [{
-                    "expression": "request.operation == 'UPDATE' && !('clusterctl.cluster.x-k8s.io/delete-for-move' in \
-                        object.metadata.?annotations.orValue({}))",
-                    "message": "clusters stay",
-                }],
+                "matchConstraints": {"resourceRules": rules},
+                "validations": [{"expression": expression, "message": message}],
             },
         });
         let binding = json!({
@@ -290,25 +317,24 @@ impl Forbidden {
         });
         second.apply(&policy).await;
         second.apply(&binding).await;
-        Self.wait_until(story, second, true).await
+        Self
     }
 
-    async fn end(self, story: &Story, second: &SecondCluster) {
+    async fn end(self, second: &SecondCluster) {
         let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(second.client());
         bindings.delete(Self::NAME, &DeleteParams::default()).await.unwrap();
-        self.wait_until(story, second, false).await;
     }
+}
 
-    async fn wait_until(self, story: &Story, second: &SecondCluster, forbidden: bool) -> Self {
-        let clusters = second.api("Cluster", &story.namespace);
-        let trial = DeleteParams { dry_run: true, ..DeleteParams::default() };
-        story
-            .wait_until("the API server knows what is forbidden", SOON, async || {
-                clusters.delete("mover", &trial).await.is_err() == forbidden
-            })
-            .await;
-        self
-    }
+/// Waits until the second management cluster refuses to delete Clusters, or no longer refuses it.
+async fn wait_until_clusters_stay(story: &Story, second: &SecondCluster, stay: bool) {
+    let clusters = second.api("Cluster", &story.namespace);
+    let trial = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    story
+        .wait_until("the API server knows what is forbidden", SOON, async || {
+            clusters.delete("mover", &trial).await.is_err() == stay
+        })
+        .await;
 }
 
 /// The `clusterctl describe` tree is complete, and soon all conditions are true.
