@@ -329,11 +329,12 @@ fn documented(start: &str) -> String {
     line.unwrap_or_else(|| panic!("docs/install.md has no command {start}")).to_owned()
 }
 
-/// Changes a byte in the middle of a file, and returns the previous content.
+/// Flips the highest bit of the byte in the middle of a file, and returns the previous content. In a signature, the byte can be the last
+/// Base64 character, whose lowest bits minisign ignores.
 fn flip(file: &Path) -> Vec<u8> {
     let intact = fs::read(file).unwrap();
     let mut changed = intact.clone();
-    changed[intact.len() / 2] ^= 1;
+    changed[intact.len() / 2] ^= 0x80;
     fs::write(file, changed).unwrap();
     intact
 }
