@@ -1,7 +1,5 @@
-//! Copies the objects that a namespace's clusters need beside their own: its placement, quotas, classes, bundles, and
-//! the rights of its users.
-//!
-//! An object that exists in the target is left as it is.
+//! Copies the objects that clusters need beside their own: the namespace's placement, quotas, classes, bundles and
+//! roles. Existing objects in the target aren't changed.
 
 use anyhow::{Context as _, Result};
 use api::names::label;
@@ -22,7 +20,7 @@ enum Scope {
     Labelled(&'static str),
 }
 
-/// The kinds in the order in which they are created: group, version, kind, plural.
+/// The kinds in creation order: group, version, kind, plural.
 const KINDS: [(&str, &str, &str, &str, Scope); 13] = [
     ("storage.k8s.io", "v1", "StorageClass", "storageclasses", Scope::Cluster),
     ("vmoperator.vmware.com", "v1alpha1", "VirtualMachineClass", "virtualmachineclasses", Scope::Cluster),
@@ -57,7 +55,7 @@ const KINDS: [(&str, &str, &str, &str, Scope); 13] = [
     ("", "v1", "ConfigMap", "configmaps", Scope::Labelled(label::ADDON_NAME)),
 ];
 
-/// Copies the objects from one management cluster to another. Returns the kind, namespace and name of each new copy.
+/// Copies the objects from one management cluster to another. Returns each new copy's kind, namespace and name.
 pub async fn copy(from: &Client, to: &Client, namespaces: &[&str], dry_run: bool) -> Result<Vec<String>> {
     let mut copied = Vec::new();
     for kind in KINDS.iter().filter(|kind| kind.4 == Scope::Cluster) {
@@ -121,7 +119,7 @@ async fn copy_kind(
     Ok(())
 }
 
-/// Returns an object without its status and without the metadata that an API server adds.
+/// Returns an object without its status and the metadata that API servers add.
 fn bare(object: DynamicObject, resource: &ApiResource) -> Result<Value> {
     let mut copy = serde_json::to_value(object).context("cannot write an object")?;
     copy["apiVersion"] = resource.api_version.as_str().into();

@@ -1,4 +1,4 @@
-//! Carries out the steps of a move.
+//! Carries out a move's steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ use plane::tools::{self, CLUSTERCTL};
 use plane::{Guard, StackIdentity};
 use serde_json::{Value, json};
 
-use super::facts::ObjectKey;
+use super::facts::MovedKey;
 use super::gather::MovedKind;
 use crate::kube::connection::{CLUSTER, dynamic_api_in};
 
-/// One of the two management clusters.
-pub struct Side {
+/// The management cluster from which or to which clusters move.
+pub struct MoveSide {
     pub client: Client,
     pub kubeconfig: Kubeconfig,
 }
 
-/// clusterctl, with the kubeconfigs of both sides. The guard ends it and removes the kubeconfigs if this process is killed.
+/// clusterctl, with both kubeconfigs. If this process is killed, the guard ends clusterctl and removes the kubeconfigs.
 pub struct Clusterctl {
     program: PathBuf,
     stack: StackIdentity,
@@ -34,7 +34,7 @@ pub struct Clusterctl {
 
 impl Clusterctl {
     /// Finds or builds clusterctl, and writes the kubeconfigs.
-    pub async fn prepare(from: &Side, to: &Side) -> Result<Self> {
+    pub async fn prepare(from: &MoveSide, to: &MoveSide) -> Result<Self> {
         let find = || tools::ensure_one(&CLUSTERCTL, &tools::Options::default(), &*tools::progress());
         let program = tokio::task::spawn_blocking(find).await.context("cannot find clusterctl")??;
         let stack = StackIdentity::ephemeral()?;
@@ -47,7 +47,7 @@ impl Clusterctl {
         Ok(Self { program, stack, guard })
     }
 
-    /// Moves the clusters of a namespace. The error contains the last message of clusterctl.
+    /// Moves a namespace's clusters. The error contains clusterctl's last message.
     pub async fn run(&self, namespace: &str) -> Result<()> {
         let folder = self.stack.folder();
         let path = |name: &str| folder.join(name).into_os_string();
@@ -75,13 +75,13 @@ impl Clusterctl {
     }
 }
 
-/// Removes objects from a side without any effect on vCenter, in the way of clusterctl: marks all of them first, so that
+/// Removes objects without any effect on vCenter, like clusterctl: marks all of them first, so that
 /// the controllers leave them alone, then deletes them and drops their finalizers.
 pub async fn remove(
     client: &Client,
     kinds: &BTreeMap<String, MovedKind>,
     namespace: &str,
-    objects: &BTreeSet<ObjectKey>,
+    objects: &BTreeSet<MovedKey>,
 ) -> Result<()> {
     let of_crds: Vec<_> = objects.iter().filter_map(|key| Some((key, kinds.get(&key.kind)?))).collect();
     let api = |kind: &MovedKind| -> Api<DynamicObject> {
@@ -104,7 +104,7 @@ pub async fn remove(
 }
 
 /// Patches an object. Ignores an object that doesn't exist.
-async fn merge(api: &Api<DynamicObject>, key: &ObjectKey, patch: &Value) -> Result<()> {
+async fn merge(api: &Api<DynamicObject>, key: &MovedKey, patch: &Value) -> Result<()> {
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Err(error) if is_gone(&error) => Ok(()),
         patched => patched.map(drop).with_context(|| format!("cannot change {key}")),
@@ -119,7 +119,7 @@ pub async fn resume<'a>(
 ) -> Result<()> {
     let api = dynamic_api_in(client, CLUSTER, Some(namespace));
     for name in clusters {
-        let key = ObjectKey { kind: CLUSTER.2.to_owned(), name: name.clone() };
+        let key = MovedKey { kind: CLUSTER.2.to_owned(), name: name.clone() };
         merge(&api, &key, &json!({"spec": {"paused": false}})).await?;
     }
     Ok(())

@@ -1,56 +1,56 @@
-//! The state of a management cluster, as far as a move depends on it.
+//! The facts about a management cluster on which a move depends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::vmop::ProviderConfiguration;
 use serde_json::Value;
 
-/// The state of one management cluster.
+/// The facts about one management cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// The schema of each kind that clusterctl moves.
+    /// The kinds that clusterctl moves, with their schemas.
     pub kinds: BTreeMap<String, Value>,
-    /// The provider configuration of the VM operator.
+    /// The VM operator's provider configuration.
     pub configuration: Option<ProviderConfiguration>,
-    /// The id of the installation, with which its VMs are marked.
+    /// The installation's id, which marks its VMs.
     pub stack_id: Option<String>,
-    /// The names of the TanzuKubernetesReleases.
+    /// The TanzuKubernetesReleases' names.
     pub releases: BTreeSet<String>,
-    /// The namespaces with objects of clusters.
-    pub namespaces: BTreeMap<String, NamespaceFacts>,
+    /// The namespaces that contain clusters' objects.
+    pub namespaces: BTreeMap<String, MovedNamespace>,
 }
 
-/// The objects of clusters in one namespace.
+/// The clusters in one namespace, and their objects.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NamespaceFacts {
+pub struct MovedNamespace {
     pub clusters: BTreeMap<String, ClusterFacts>,
     /// The clusters' objects, and the cluster to which each belongs.
-    pub objects: BTreeMap<ObjectKey, MovedObject>,
-    /// The BIOS UUIDs of the VMs. They are in the specs of Machines, so that copies have them, too.
+    pub objects: BTreeMap<MovedKey, MovedObject>,
+    /// The VMs' BIOS UUIDs. Machines have them in their specs, so that copies have them, too.
     pub vms: BTreeSet<String>,
-    /// PersistentVolumeClaims of programs in the clusters.
+    /// PersistentVolumeClaims for programs in the clusters.
     pub claims: BTreeSet<String>,
-    /// Objects of the namespace that clusterctl doesn't move, by kind.
+    /// Objects that clusterctl doesn't move, by kind.
     pub others: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The kind and name of an object.
+/// An object's kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectKey {
+pub struct MovedKey {
     pub kind: String,
     pub name: String,
 }
 
-impl std::fmt::Display for ObjectKey {
+impl std::fmt::Display for MovedKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} {}", self.kind, self.name)
     }
 }
 
-/// An object of a cluster.
+/// A cluster's object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MovedObject {
-    /// The name of the cluster.
+    /// The cluster's name.
     pub cluster: String,
     /// True if clusterctl has marked the object for deletion, because its copy exists.
     pub is_marked: bool,
@@ -62,18 +62,18 @@ pub struct MovedObject {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
     pub pause: Pause,
-    /// The address of the API server, with the port.
+    /// The API server's address and port.
     pub endpoint: Option<String>,
-    /// The name of the TanzuKubernetesRelease.
+    /// The TanzuKubernetesRelease's name.
     pub release: Option<String>,
     pub is_tanzu_kubernetes_cluster: bool,
     /// True if the Cluster exists.
     pub has_cluster: bool,
-    /// True if gcm of another management cluster created the Cluster for the TanzuKubernetesCluster.
+    /// True if gcm in another management cluster created the Cluster for the TanzuKubernetesCluster.
     pub is_made_elsewhere: bool,
 }
 
-/// The pause of a Cluster.
+/// A Cluster's pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pause {
     #[default]

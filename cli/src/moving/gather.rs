@@ -1,4 +1,4 @@
-//! Reads the facts of a move from a management cluster.
+//! Reads the facts for a move from a management cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt as _};
 
-use super::facts::{ClusterFacts, Facts, MovedObject, NamespaceFacts, ObjectKey, Pause};
+use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, Pause};
 use crate::kube::connection::{api_in, dynamic_api_in, served};
 
-/// The kinds of clusters.
+/// The cluster kinds.
 const CLUSTER: &str = "Cluster";
 const TANZU_KUBERNETES_CLUSTER: &str = "TanzuKubernetesCluster";
 /// The release kind: group, version, kind, plural.
 const RELEASE: (&str, &str, &str, &str) =
     ("run.tanzu.vmware.com", "v1alpha3", "TanzuKubernetesRelease", "tanzukubernetesreleases");
-/// The field manager of `clusterctl move`.
+/// `clusterctl move`'s field manager.
 const CLUSTERCTL: &str = "clusterctl";
 /// Owners whose dependents are created again in the target.
 const CREATED_AGAIN: [&str; 2] = ["ProviderServiceAccount", "ServiceAccount"];
@@ -33,7 +33,7 @@ const EVERYWHERE: [&str; 1] = ["kube-root-ca.crt"];
 #[derive(Clone, Debug)]
 pub struct MovedKind {
     pub resource: ApiResource,
-    /// True if clusterctl moves all objects of the kind, even without a cluster.
+    /// True if clusterctl moves all objects with this kind, even without a cluster.
     pub is_shared: bool,
     pub is_namespaced: bool,
     schema: serde_json::Value,
@@ -70,7 +70,7 @@ fn read_kind(definition: CustomResourceDefinition) -> Option<(String, MovedKind)
     Some((spec.names.kind, kind))
 }
 
-/// Reads the facts of one management cluster.
+/// Reads the facts about one management cluster.
 pub async fn gather(client: &Client, kinds: &BTreeMap<String, MovedKind>) -> Result<Facts> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), VMOP_NAMESPACE);
     let configuration = maps.get_opt(PROVIDER_CONFIGURATION).await;
@@ -98,20 +98,20 @@ pub async fn gather(client: &Client, kinds: &BTreeMap<String, MovedKind>) -> Res
 
 /// An object with its kind, as far as it decides about the move.
 struct Read {
-    key: ObjectKey,
+    key: MovedKey,
     metadata: ObjectMeta,
     data: serde_json::Value,
 }
 
-/// Reads the objects of clusters in all namespaces.
+/// Reads the clusters' objects in all namespaces.
 async fn namespaces(
     client: &Client,
     kinds: &BTreeMap<String, MovedKind>,
-) -> Result<BTreeMap<String, NamespaceFacts>> {
+) -> Result<BTreeMap<String, MovedNamespace>> {
     let all = ListParams::default();
     let mut read: BTreeMap<String, Vec<Read>> = BTreeMap::new();
     let mut add = |kind: &str, metadata: ObjectMeta, data: serde_json::Value| {
-        let key = ObjectKey { kind: kind.to_owned(), name: metadata.name.clone().unwrap_or_default() };
+        let key = MovedKey { kind: kind.to_owned(), name: metadata.name.clone().unwrap_or_default() };
         let namespace = metadata.namespace.clone().unwrap_or_default();
         read.entry(namespace).or_default().push(Read { key, metadata, data });
     };
@@ -148,10 +148,10 @@ where
     Ok(listed.items.into_iter().map(|object| object.metadata).collect())
 }
 
-/// Sorts the objects of one namespace: those of clusters, and the others.
-fn namespace_facts(objects: Vec<Read>) -> NamespaceFacts {
-    let mut facts = NamespaceFacts::default();
-    let owners: BTreeMap<ObjectKey, Vec<ObjectKey>> =
+/// Separates the clusters' objects in one namespace from the others.
+fn namespace_facts(objects: Vec<Read>) -> MovedNamespace {
+    let mut facts = MovedNamespace::default();
+    let owners: BTreeMap<MovedKey, Vec<MovedKey>> =
         objects.iter().map(|object| (object.key.clone(), owners(&object.metadata))).collect();
     let named: BTreeSet<String> = objects.iter().filter(|one| is_cluster(&one.key)).map(name_of).collect();
     for object in objects {
@@ -174,7 +174,7 @@ fn namespace_facts(objects: Vec<Read>) -> NamespaceFacts {
     facts
 }
 
-fn add(facts: &mut NamespaceFacts, cluster: String, object: Read) {
+fn add(facts: &mut MovedNamespace, cluster: String, object: Read) {
     if is_cluster(&object.key) {
         read_cluster(facts.clusters.entry(object.key.name.clone()).or_default(), &object);
     }
@@ -220,7 +220,7 @@ fn obstacle(object: &Read, is_blocked: bool) -> Option<String> {
 }
 
 /// Records an object that clusterctl leaves where it is.
-fn note_other(facts: &mut NamespaceFacts, object: Read) {
+fn note_other(facts: &mut MovedNamespace, object: Read) {
     let labels = object.metadata.labels.unwrap_or_default();
     let is_labelled = [label::CLUSTERCTL_MOVE, label::CLUSTERCTL_MOVE_HIERARCHY]
         .iter()
@@ -264,7 +264,7 @@ fn pause(cluster: &Read) -> Pause {
     if by_move { Pause::ByMove } else { Pause::ByOthers }
 }
 
-fn is_cluster(key: &ObjectKey) -> bool {
+fn is_cluster(key: &MovedKey) -> bool {
     [CLUSTER, TANZU_KUBERNETES_CLUSTER].contains(&key.kind.as_str())
 }
 
@@ -272,13 +272,13 @@ fn name_of(object: &Read) -> String {
     object.key.name.clone()
 }
 
-fn owners(metadata: &ObjectMeta) -> Vec<ObjectKey> {
+fn owners(metadata: &ObjectMeta) -> Vec<MovedKey> {
     let owners = metadata.owner_references.iter().flatten();
-    owners.map(|owner| ObjectKey { kind: owner.kind.clone(), name: owner.name.clone() }).collect()
+    owners.map(|owner| MovedKey { kind: owner.kind.clone(), name: owner.name.clone() }).collect()
 }
 
-/// Returns the cluster at the top of an object's owners.
-fn cluster_of(key: &ObjectKey, owners: &BTreeMap<ObjectKey, Vec<ObjectKey>>, depth: usize) -> Option<String> {
+/// Returns the cluster that directly or indirectly owns an object.
+fn cluster_of(key: &MovedKey, owners: &BTreeMap<MovedKey, Vec<MovedKey>>, depth: usize) -> Option<String> {
     /// Owner chains are shorter. The limit ends cycles.
     const MAX_DEPTH: usize = 16;
     if is_cluster(key) {

@@ -1,7 +1,7 @@
-//! `layercake move`: moves clusters to another management cluster of the same vCenter.
+//! `layercake move`: moves clusters to another management cluster that uses the same vCenter.
 //!
-//! The command keeps no record of its own. It reads both management clusters, decides how far a move has come, and continues
-//! there. `clusterctl move` copies the objects and removes the originals.
+//! The command doesn't keep a record. It reads both management clusters, determines the progress from their objects, and
+//! continues there. `clusterctl move` copies the objects and removes the originals.
 
 mod belongings;
 mod carry_out;
@@ -23,10 +23,10 @@ use kit::diagnosis::CheckOutcome;
 use kit::lease::Elections;
 use kube::{Api, ResourceExt as _};
 
-use self::carry_out::{Clusterctl, Side, remove, resume};
-use self::facts::{Facts, NamespaceFacts, Pause};
+use self::carry_out::{Clusterctl, MoveSide, remove, resume};
+use self::facts::{Facts, MovedNamespace, Pause};
 use self::gather::{MovedKind, gather, moved_kinds};
-use self::plan::{Plan, Step, plan};
+use self::plan::{MoveStep, Plan, plan};
 use self::verify::VcenterState;
 use crate::args::{ClusterFlags, Move, TargetFlags};
 use crate::describe::Root;
@@ -81,14 +81,14 @@ async fn move_with(args: &Move) -> Result<ExitStatus> {
 }
 
 /// Connects to a bootstrap cluster, or to the cluster that the flags select.
-async fn side(bootstrap: Option<&Path>, flags: &ClusterFlags) -> Result<Side> {
+async fn side(bootstrap: Option<&Path>, flags: &ClusterFlags) -> Result<MoveSide> {
     let path = bootstrap.or(flags.kubeconfig.as_deref());
     let context = flags.context.as_deref().filter(|_| bootstrap.is_none());
-    Ok(Side { client: client(path, context).await?, kubeconfig: read_kubeconfig(path, context)? })
+    Ok(MoveSide { client: client(path, context).await?, kubeconfig: read_kubeconfig(path, context)? })
 }
 
-/// Connects to a workload cluster of a management cluster. `cluster` is its namespace and name.
-async fn workload_cluster(from: &Side, cluster: &str) -> Result<Side> {
+/// Connects to a workload cluster. `cluster` is its namespace and name in the source.
+async fn workload_cluster(from: &MoveSide, cluster: &str) -> Result<MoveSide> {
     let (namespace, name) = cluster.split_once('/').unwrap_or((from.client.default_namespace(), cluster));
     let kubeconfig = kubeconfig::of_cluster(&from.client, namespace, name).await?;
     let folder = tempfile::tempdir().context("cannot create a folder")?;
@@ -98,7 +98,7 @@ async fn workload_cluster(from: &Side, cluster: &str) -> Result<Side> {
 }
 
 /// Moves the clusters while no other move runs on either side.
-async fn move_between(from: &Side, to: &Side, args: &Move) -> Result<ExitStatus> {
+async fn move_between(from: &MoveSide, to: &MoveSide, args: &Move) -> Result<ExitStatus> {
     let (here, there) = (identity(from).await?, identity(to).await?);
     if here == there {
         return Err(ExitStatus::Refused.error("source and target are the same cluster".to_owned()));
@@ -107,7 +107,7 @@ async fn move_between(from: &Side, to: &Side, args: &Move) -> Result<ExitStatus>
         return move_clusters(from, to, args).await;
     }
     let holder = format!("{}-{}", std::process::id(), uuid::Uuid::new_v4());
-    let lock = |side: &Side| Elections::new(side.client.clone(), LEASE.0, LEASE.1, &holder);
+    let lock = |side: &MoveSide| Elections::new(side.client.clone(), LEASE.0, LEASE.1, &holder);
     // Both directions take the locks in the same order.
     let (first, second) = if here < there { (lock(from), lock(to)) } else { (lock(to), lock(from)) };
     let work = Box::pin(move_clusters(from, to, args));
@@ -120,8 +120,8 @@ async fn move_between(from: &Side, to: &Side, args: &Move) -> Result<ExitStatus>
     })
 }
 
-/// Returns the UID of a namespace that every cluster has.
-async fn identity(side: &Side) -> Result<String> {
+/// Returns the UID that identifies a cluster: that of namespace `kube-system`.
+async fn identity(side: &MoveSide) -> Result<String> {
     let namespaces: Api<Namespace> = Api::all(side.client.clone());
     Ok(namespaces
         .get("kube-system")
@@ -133,15 +133,15 @@ async fn identity(side: &Side) -> Result<String> {
 
 /// Both sides, as they were read.
 struct BothSides<'a> {
-    from: &'a Side,
-    to: &'a Side,
+    from: &'a MoveSide,
+    to: &'a MoveSide,
     kinds: [BTreeMap<String, MovedKind>; 2],
     here: Facts,
     there: Facts,
 }
 
 impl<'a> BothSides<'a> {
-    async fn read(from: &'a Side, to: &'a Side) -> Result<Self> {
+    async fn read(from: &'a MoveSide, to: &'a MoveSide) -> Result<Self> {
         let kinds = tokio::try_join!(moved_kinds(&from.client), moved_kinds(&to.client))?;
         let (here, there) = tokio::join!(gather(&from.client, &kinds.0), gather(&to.client, &kinds.1));
         let (here, there) = (here.context("the source")?, there.context("the target")?);
@@ -158,7 +158,7 @@ impl<'a> BothSides<'a> {
     }
 }
 
-async fn move_clusters(from: &Side, to: &Side, args: &Move) -> Result<ExitStatus> {
+async fn move_clusters(from: &MoveSide, to: &MoveSide, args: &Move) -> Result<ExitStatus> {
     let sides = BothSides::read(from, to).await?;
     let mut plan = plan(&sides.here, &sides.there, &sides.namespaces(args), args.leave_claims);
     plan.problems.extend(problems_of_target(to).await?);
@@ -193,7 +193,7 @@ fn in_namespace(args: &Move) -> String {
 }
 
 /// Returns the errors that the doctor finds in the target.
-async fn problems_of_target(to: &Side) -> Result<Vec<String>> {
+async fn problems_of_target(to: &MoveSide) -> Result<Vec<String>> {
     let found = doctor::findings(&to.client, &operator_flags(None).doctor_options()?).await;
     let errors = found.iter().filter(|one| one.outcome == CheckOutcome::Error);
     Ok(errors
@@ -204,19 +204,19 @@ async fn problems_of_target(to: &Side) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Describes a plan: the next step and the number of objects for each namespace, and the objects that stay.
+/// Describes a plan: for each namespace the next step and the object counts, and the objects that stay.
 fn describe(plan: &Plan, here: &Facts) -> String {
     let mut text = String::new();
-    let empty = NamespaceFacts::default();
+    let empty = MovedNamespace::default();
     for (namespace, step) in &plan.steps {
         let facts = here.namespaces.get(namespace).unwrap_or(&empty);
         let begun = match step {
-            Step::Move => "move",
-            Step::Restart { .. } => {
+            MoveStep::Move => "move",
+            MoveStep::Restart { .. } => {
                 "move again; an interrupted move has left copies, which are removed first"
             }
-            Step::Complete { .. } => "complete an interrupted move: all copies exist",
-            Step::Resume => "complete an interrupted move: resume the clusters in the target",
+            MoveStep::Complete { .. } => "complete an interrupted move: all copies exist",
+            MoveStep::Resume => "complete an interrupted move: resume the clusters in the target",
         };
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for key in facts.objects.keys() {
@@ -246,7 +246,7 @@ async fn carry_out(sides: &BothSides<'_>, plan: &Plan) -> Result<ExitStatus> {
     let clusterctl = Clusterctl::prepare(sides.from, sides.to).await?;
     let mut reports = Vec::new();
     for (namespace, step) in &plan.steps {
-        let empty = NamespaceFacts::default();
+        let empty = MovedNamespace::default();
         let here = sides.here.namespaces.get(namespace).unwrap_or(&empty);
         let there = sides.there.namespaces.get(namespace).unwrap_or(&empty);
         let copies = there.clusters.iter().filter(|(_, cluster)| cluster.pause == Pause::ByMove);
@@ -288,18 +288,18 @@ async fn move_namespace<'a>(
     sides: &BothSides<'_>,
     clusterctl: &Clusterctl,
     namespace: &str,
-    step: &Step,
+    step: &MoveStep,
     clusters: impl Iterator<Item = &'a String> + Clone,
 ) -> Result<()> {
     let (from, to) = (&sides.from.client, &sides.to.client);
     match step {
-        Step::Complete { originals } => {
+        MoveStep::Complete { originals } => {
             remove(from, &sides.kinds[0], namespace, originals).await?;
             return resume(to, namespace, clusters).await;
         }
-        Step::Resume => return resume(to, namespace, clusters).await,
-        Step::Restart { copies } => remove(to, &sides.kinds[1], namespace, copies).await?,
-        Step::Move => {}
+        MoveStep::Resume => return resume(to, namespace, clusters).await,
+        MoveStep::Restart { copies } => remove(to, &sides.kinds[1], namespace, copies).await?,
+        MoveStep::Move => {}
     }
     // clusterctl refuses paused Clusters, and an interrupted run has paused them.
     resume(from, namespace, clusters.clone()).await?;
@@ -308,8 +308,8 @@ async fn move_namespace<'a>(
     let sides = BothSides::read(sides.from, sides.to).await.context(error.to_string())?;
     let only = BTreeSet::from([namespace.to_owned()]);
     match plan(&sides.here, &sides.there, &only, true).steps.get(namespace) {
-        Some(Step::Move) => resume(from, namespace, clusters).await?,
-        Some(Step::Restart { copies }) => {
+        Some(MoveStep::Move) => resume(from, namespace, clusters).await?,
+        Some(MoveStep::Restart { copies }) => {
             remove(to, &sides.kinds[1], namespace, copies).await?;
             resume(from, namespace, clusters).await?;
         }

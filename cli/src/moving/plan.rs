@@ -4,49 +4,49 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::facts::{ClusterFacts, Facts, MovedObject, NamespaceFacts, ObjectKey, Pause};
+use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, Pause};
 
 /// The next step for one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Create the copies in the target and remove the originals.
+pub enum MoveStep {
+    /// Create copies in the target and remove the originals.
     Move,
     /// Remove the copies that an interrupted move has created, then [`Self::Move`].
     Restart {
         /// The copies in the target.
-        copies: BTreeSet<ObjectKey>,
+        copies: BTreeSet<MovedKey>,
     },
     /// All copies exist. Remove the remaining originals.
     Complete {
         /// The originals in the source.
-        originals: BTreeSet<ObjectKey>,
+        originals: BTreeSet<MovedKey>,
     },
-    /// Only the pause of the copies is left.
+    /// Only the copies' pause is left.
     Resume,
 }
 
-/// The plan of a move.
+/// The plan for a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The next step for each namespace.
-    pub steps: BTreeMap<String, Step>,
+    pub steps: BTreeMap<String, MoveStep>,
     /// The reasons to refuse the move, each with a remedy.
     pub problems: Vec<String>,
     /// Objects that stay in the source, each with the way to move them.
     pub stays: Vec<String>,
 }
 
-/// Plans the move of the clusters in `namespaces`.
+/// Plans the move for the clusters in `namespaces`.
 pub fn plan(from: &Facts, to: &Facts, namespaces: &BTreeSet<String>, leaves_claims: bool) -> Plan {
     let mut plan = Plan::default();
     compare_installations(from, to, &mut plan.problems);
-    let empty = NamespaceFacts::default();
+    let empty = MovedNamespace::default();
     for namespace in namespaces {
         let here = from.namespaces.get(namespace).unwrap_or(&empty);
         let there = to.namespaces.get(namespace).unwrap_or(&empty);
         match step(namespace, here, there) {
             Ok(Some(step)) => {
-                if matches!(step, Step::Move | Step::Restart { .. }) {
+                if matches!(step, MoveStep::Move | MoveStep::Restart { .. }) {
                     check_readiness(namespace, here, to, leaves_claims, &mut plan.problems);
                 }
                 for (kind, names) in &here.others {
@@ -65,7 +65,7 @@ pub fn plan(from: &Facts, to: &Facts, namespaces: &BTreeSet<String>, leaves_clai
 ///
 /// clusterctl pauses the Clusters, creates all copies, owners first, and only then removes the originals, owners last.
 /// So while an original has no copy, no original was removed.
-fn step(namespace: &str, here: &NamespaceFacts, there: &NamespaceFacts) -> Result<Option<Step>, String> {
+fn step(namespace: &str, here: &MovedNamespace, there: &MovedNamespace) -> Result<Option<MoveStep>, String> {
     let is_copy = |name: &String| {
         let copy = &there.clusters[name];
         let original = here.clusters.get(name).filter(|original| original.has_cluster);
@@ -84,7 +84,7 @@ fn step(namespace: &str, here: &NamespaceFacts, there: &NamespaceFacts) -> Resul
         }
     }
     if here.clusters.is_empty() && here.objects.is_empty() {
-        return Ok((!copies.is_empty()).then_some(Step::Resume));
+        return Ok((!copies.is_empty()).then_some(MoveStep::Resume));
     }
     let originals: BTreeSet<_> = here.objects.keys().cloned().collect();
     let is_of_copy = |object: &MovedObject| copies.contains(&object.cluster);
@@ -92,13 +92,13 @@ fn step(namespace: &str, here: &NamespaceFacts, there: &NamespaceFacts) -> Resul
         there.objects.iter().filter(|(_, object)| is_of_copy(object)).map(|(key, _)| key.clone()).collect();
     let is_marked = here.objects.values().any(|object| object.is_marked);
     if existing.is_empty() && !is_marked {
-        return Ok(Some(Step::Move));
+        return Ok(Some(MoveStep::Move));
     }
     let missing: BTreeSet<_> = originals.difference(&existing).map(ToString::to_string).collect();
     let removed: BTreeSet<_> = existing.difference(&originals).map(ToString::to_string).collect();
     match (missing.is_empty(), is_marked || !removed.is_empty()) {
-        (_, false) => Ok(Some(Step::Restart { copies: existing })),
-        (true, true) => Ok(Some(Step::Complete { originals })),
+        (_, false) => Ok(Some(MoveStep::Restart { copies: existing })),
+        (true, true) => Ok(Some(MoveStep::Complete { originals })),
         (false, true) => Err(format!(
             "{namespace}: an interrupted move cannot continue, because objects were changed since. Only in the source: {}; \
              only in the target: {}. Delete what exists by mistake, and run the command again",
@@ -108,10 +108,10 @@ fn step(namespace: &str, here: &NamespaceFacts, there: &NamespaceFacts) -> Resul
     }
 }
 
-/// Checks that the clusters of a namespace can be moved now.
+/// Checks that a namespace's clusters can be moved now.
 fn check_readiness(
     namespace: &str,
-    here: &NamespaceFacts,
+    here: &MovedNamespace,
     to: &Facts,
     leaves_claims: bool,
     problems: &mut Vec<String>,
@@ -145,7 +145,7 @@ fn check_release(namespace: &str, name: &str, cluster: &ClusterFacts, to: &Facts
     ))
 }
 
-/// Checks that the target can manage the VMs of the source.
+/// Checks that the target can manage the source's VMs.
 fn compare_installations(from: &Facts, to: &Facts, problems: &mut Vec<String>) {
     let absent: BTreeSet<_> =
         from.kinds.keys().filter(|kind| !to.kinds.contains_key(*kind)).cloned().collect();
@@ -188,7 +188,7 @@ fn compare_installations(from: &Facts, to: &Facts, problems: &mut Vec<String>) {
     }
 }
 
-/// Returns the path of a field that `here` defines and `there` doesn't.
+/// Returns the path to a field that `here` defines and `there` doesn't.
 fn missing_field(here: &Value, there: &Value, path: &str) -> Option<String> {
     if let Some(fields) = here["properties"].as_object() {
         return fields.iter().find_map(|(name, schema)| {
@@ -206,7 +206,7 @@ fn missing_field(here: &Value, there: &Value, path: &str) -> Option<String> {
     })
 }
 
-/// The number of names that a message lists.
+/// The maximum number of names in a message.
 const LISTED: usize = 8;
 
 /// Joins the first names with commas.

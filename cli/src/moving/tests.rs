@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::vmop::ProviderConfiguration;
 use serde_json::json;
 
-use super::facts::{ClusterFacts, Facts, MovedObject, NamespaceFacts, ObjectKey, Pause};
-use super::plan::{Step, plan};
+use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, Pause};
+use super::plan::{MoveStep, plan};
 
 const NAMESPACE: &str = "dev";
 const OBJECTS: [(&str, &str); 4] =
     [("TanzuKubernetesCluster", "team"), ("Cluster", "team"), ("Machine", "team-a"), ("Secret", "team-ca")];
 
-fn key((kind, name): (&str, &str)) -> ObjectKey {
-    ObjectKey { kind: kind.to_owned(), name: name.to_owned() }
+fn key((kind, name): (&str, &str)) -> MovedKey {
+    MovedKey { kind: kind.to_owned(), name: name.to_owned() }
 }
 
 fn cluster() -> ClusterFacts {
@@ -29,10 +29,10 @@ fn cluster() -> ClusterFacts {
 /// Returns a management cluster in which these objects of cluster `team` exist.
 fn side(objects: &[(&str, &str)], cluster: ClusterFacts) -> Facts {
     let object = MovedObject { cluster: "team".to_owned(), ..MovedObject::default() };
-    let facts = NamespaceFacts {
+    let facts = MovedNamespace {
         clusters: if objects.is_empty() { BTreeMap::new() } else { [("team".to_owned(), cluster)].into() },
         objects: objects.iter().map(|one| (key(*one), object.clone())).collect(),
-        ..NamespaceFacts::default()
+        ..MovedNamespace::default()
     };
     let configuration = ProviderConfiguration {
         vc_pnid: "vc.example.com".to_owned(),
@@ -53,7 +53,7 @@ fn copy() -> ClusterFacts {
 }
 
 /// Returns the next step, and the problems.
-fn decide(from: &Facts, to: &Facts) -> (Option<Step>, Vec<String>) {
+fn decide(from: &Facts, to: &Facts) -> (Option<MoveStep>, Vec<String>) {
     let mut plan = plan(from, to, &BTreeSet::from([NAMESPACE.to_owned()]), false);
     (plan.steps.remove(NAMESPACE), plan.problems)
 }
@@ -70,15 +70,15 @@ fn marked(mut side: Facts, objects: &[(&str, &str)]) -> Facts {
 fn a_move_goes_on_where_an_earlier_one_ended() {
     let paused = || ClusterFacts { pause: Pause::ByMove, ..cluster() };
     let begun = side(&OBJECTS, cluster());
-    assert_eq!(decide(&begun, &side(&[], cluster())), (Some(Step::Move), vec![]));
+    assert_eq!(decide(&begun, &side(&[], cluster())), (Some(MoveStep::Move), vec![]));
     let before_the_first_copy = side(&OBJECTS, paused());
-    assert_eq!(decide(&before_the_first_copy, &side(&[], cluster())), (Some(Step::Move), vec![]));
+    assert_eq!(decide(&before_the_first_copy, &side(&[], cluster())), (Some(MoveStep::Move), vec![]));
     for number in 1..=OBJECTS.len() {
         let first = &OBJECTS[..number];
         let has_cluster = number > 1;
         let there = side(first, ClusterFacts { has_cluster, ..copy() });
         let copies = first.iter().map(|object| key(*object)).collect();
-        let expected = (Some(Step::Restart { copies }), vec![]);
+        let expected = (Some(MoveStep::Restart { copies }), vec![]);
         assert_eq!(decide(&side(&OBJECTS, paused()), &there), expected, "{first:?}");
     }
     let all = side(&OBJECTS, copy());
@@ -86,7 +86,7 @@ fn a_move_goes_on_where_an_earlier_one_ended() {
         let objects = &OBJECTS[..left];
         let left = side(objects, ClusterFacts { has_cluster: left > 1, ..paused() });
         let originals: BTreeSet<_> = objects.iter().map(|object| key(*object)).collect();
-        let complete = (Some(Step::Complete { originals }), vec![]);
+        let complete = (Some(MoveStep::Complete { originals }), vec![]);
         assert_eq!(
             decide(&marked(left.clone(), &objects[objects.len() - 1..]), &all),
             complete,
@@ -96,7 +96,7 @@ fn a_move_goes_on_where_an_earlier_one_ended() {
             assert_eq!(decide(&left, &all), complete, "{objects:?}");
         }
     }
-    assert_eq!(decide(&side(&[], cluster()), &all), (Some(Step::Resume), vec![]));
+    assert_eq!(decide(&side(&[], cluster()), &all), (Some(MoveStep::Resume), vec![]));
     assert_eq!(decide(&side(&[], cluster()), &side(&OBJECTS, cluster())), (None, vec![]));
 }
 
@@ -119,8 +119,8 @@ fn what_keeps_a_cluster_from_moving_is_named_with_the_remedy() {
         assert_eq!(problems.len(), 1, "{problems:?}");
         problems.into_iter().next().unwrap()
     };
-    let namespace = |facts: &mut Facts| -> NamespaceFacts { facts.namespaces.remove(NAMESPACE).unwrap() };
-    let changed = |change: &dyn Fn(&mut NamespaceFacts)| {
+    let namespace = |facts: &mut Facts| -> MovedNamespace { facts.namespaces.remove(NAMESPACE).unwrap() };
+    let changed = |change: &dyn Fn(&mut MovedNamespace)| {
         problem(&|from, _| {
             let mut facts = namespace(from);
             change(&mut facts);

@@ -125,11 +125,10 @@ async fn a_refused_move_is_undone(story: &Story, second: &SecondCluster) {
     let refused = Forbidden::begin(second, Forbidden::CONTROL_PLANES).await;
     story
         .wait_until("the API server knows what is forbidden", SOON, async || {
-            let control_plane = json!({
-                "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
-                "metadata": {"name": "trial", "namespace": story.namespace}, "spec": {},
+            let trial = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trial", "namespace": story.namespace},
             });
-            let denied = layercake::kube::apply::dry_run(&second.client(), &control_plane).await;
+            let denied = layercake::kube::apply::dry_run(&second.client(), &trial).await;
             denied.is_err_and(|error| error.to_string().contains("not here"))
         })
         .await;
@@ -293,10 +292,11 @@ impl Forbidden {
         "request.operation == 'UPDATE' && !('clusterctl.cluster.x-k8s.io/delete-for-move' in object.metadata.?annotations.orValue({}))",
         "clusters stay",
     );
-    /// To create KubeadmControlPlanes.
+    /// To create KubeadmControlPlanes, and ConfigMap `trial`.
     const CONTROL_PLANES: (&str, &str, &str) = (
-        r#"[{"apiGroups": ["controlplane.cluster.x-k8s.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["kubeadmcontrolplanes"]}]"#,
-        "false",
+        r#"[{"apiGroups": ["controlplane.cluster.x-k8s.io"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["kubeadmcontrolplanes"]},
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]"#,
+        "object.kind != 'KubeadmControlPlane' && object.metadata.name != 'trial'",
         "not here",
     );
 
