@@ -15,7 +15,7 @@ use api::capw::WCPCluster;
 use api::gcm::convert;
 use api::gcm::{TanzuKubernetesCluster, TkgServiceConfiguration};
 use api::ipam::InClusterIpPool;
-use api::names::label;
+use api::names::{kubeconfig_secret, label};
 use api::topology::{AvailabilityZone, Zone, zones_of};
 use api::vmop::VirtualMachineClassBinding;
 use axum::extract::State;
@@ -24,6 +24,7 @@ use axum::{Json, Router};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kit::api_error::is_not_served;
 use kit::webhook::conversion::{self, Conversion};
 use kit::webhook::review::Review;
@@ -33,14 +34,16 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::addons::choice::container_networks;
+use crate::addons::choice::{container_networks, has_login_service};
 use crate::admission::denial::FieldDenial;
 use crate::admission::overlap::UsedRange;
 use crate::admission::{self, InstallationFacts, defaults};
 use crate::release::cache::ReleaseCache;
 use crate::release::virtual_ip::VirtualIpFlags;
+use crate::spec::authentication::issuers;
 use crate::spec::groups::zone;
 use crate::sync::namespace::assigned_classes;
+use crate::sync::role_bindings::{self, People};
 use service_configuration::ServiceConfiguration;
 
 /// The defaulting webhook's path.
@@ -218,6 +221,7 @@ async fn validate(State(webhooks): State<Arc<Webhooks>>, review: Review) -> Json
         let namespace = new.namespace().unwrap_or_default();
         let used = Box::pin(webhooks.lookers.find(used_ranges(&namespace, &webhooks.client))).await;
         warnings.extend(admission::overlap::warnings(&new.spec, &used));
+        warnings.extend(Box::pin(webhooks.lookers.find(login_warning(&new, &webhooks.client))).await);
     }
     review.allow(&warnings)
 }
@@ -265,12 +269,38 @@ async fn used_ranges(namespace: &str, client: &Client) -> Vec<UsedRange> {
     used
 }
 
+/// Returns a warning if users or groups of the namespace become administrators of a new cluster but can't log in to it,
+/// because the cluster has neither a token issuer nor a login service.
+async fn login_warning(tkc: &TanzuKubernetesCluster, client: &Client) -> Option<String> {
+    if !issuers(&tkc.spec).is_empty() {
+        return None;
+    }
+    let (name, namespace) = (tkc.name_any(), tkc.namespace().unwrap_or_default());
+    let bindings = Api::<RoleBinding>::namespaced(client.clone(), &namespace);
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
+    let (some, labelled) = (ListParams::default().limit(MAX_OBJECTS), labelled_bundles());
+    let (bindings, maps) = tokio::join!(bindings.list(&some), maps.list_metadata(&labelled));
+    let bindings: Vec<_> = bindings.ok()?.items.into_iter().map(Arc::new).collect();
+    let people = role_bindings::count(&bindings);
+    let can_log_in = has_login_service(&maps.ok()?.items, &name);
+    (people != People::default() && !can_log_in).then(|| {
+        format!(
+            "spec.settings.authentication: it does not list an issuer of tokens, so {people} with edit rights in namespace {namespace} cannot log in to the cluster. Add an issuer (docs/login.md), or use the kubeconfig in Secret {}",
+            kubeconfig_secret(&name)
+        )
+    })
+}
+
 /// Returns the container networks that bundles in the namespace provide, or `None` if the bundles can't be read.
 async fn bundles(tkc: &TanzuKubernetesCluster, client: &Client) -> Option<BTreeSet<String>> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), &tkc.namespace().unwrap_or_default());
-    let labelled = ListParams::default().labels(label::ADDON_NAME).limit(MAX_BUNDLES);
-    let maps = maps.list_metadata(&labelled).await.ok()?;
+    let maps = maps.list_metadata(&labelled_bundles()).await.ok()?;
     Some(container_networks(&maps.items))
+}
+
+/// Selects the ConfigMaps that contain bundles.
+fn labelled_bundles() -> ListParams {
+    ListParams::default().labels(label::ADDON_NAME).limit(MAX_BUNDLES)
 }
 
 fn names_other_classes(old: &TanzuKubernetesCluster, new: &TanzuKubernetesCluster) -> bool {

@@ -174,11 +174,8 @@ pub enum BundledClasses {
 
 /// Returns the meaning of the storage class annotation, if one of the cluster's bundles carries the annotation.
 pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str) -> Option<BundledClasses> {
-    let is_of_cluster = |map: &PartialObjectMeta<ConfigMap>| {
-        map.labels().get(label::ADDON_CLUSTER_NAME).is_none_or(|name| name == cluster)
-    };
     let annotated =
-        maps.iter().filter(|map| name_of(map).is_some() && is_of_cluster(map)).filter_map(|map| {
+        maps.iter().filter(|map| name_of(map).is_some() && is_for(map, cluster)).filter_map(|map| {
             let is_none = map.annotations().get(annotation::STORAGE_CLASSES)? == "none";
             let is_driver = type_of(map) == Some(AddonType::Csi);
             let meaning =
@@ -186,6 +183,16 @@ pub fn bundled_classes(maps: &[Arc<PartialObjectMeta<ConfigMap>>], cluster: &str
             Some(meaning(map.name_any()))
         });
     annotated.min()
+}
+
+/// Returns true if one of these ConfigMaps contains a login service for the cluster.
+pub fn has_login_service(maps: &[PartialObjectMeta<ConfigMap>], cluster: &str) -> bool {
+    maps.iter().any(|map| is_for(map, cluster) && type_of(map) == Some(AddonType::AuthService))
+}
+
+/// Returns true if a bundle is for this cluster, or for all clusters of its namespace.
+fn is_for(map: &PartialObjectMeta<ConfigMap>, cluster: &str) -> bool {
+    map.labels().get(label::ADDON_CLUSTER_NAME).is_none_or(|name| name == cluster)
 }
 
 /// Returns the names of the node image's bundles that aren't among the chosen add-ons.
@@ -213,9 +220,8 @@ fn config_maps(offer: &Offer<'_>) -> Maps {
     // Sort ConfigMaps for one cluster last, so that they win. Among ConfigMaps of equal precedence, the last by name wins.
     all.sort_by_key(|map| (map.labels().contains_key(label::ADDON_CLUSTER_NAME), map.name_any()));
     for map in all {
-        let cluster = map.labels().get(label::ADDON_CLUSTER_NAME);
         if let Some(name) = name_of(map)
-            && cluster.is_none_or(|cluster| cluster == offer.cluster)
+            && is_for(map, offer.cluster)
         {
             let type_ = type_of(map).or_else(|| BuiltIn::named(name).map(|bundle| bundle.type_));
             maps.insert(name.to_owned(), (Arc::clone(map), type_));

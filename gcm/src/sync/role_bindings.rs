@@ -4,6 +4,7 @@
 //! read the Secret that contains the cluster's kubeconfig, so the bindings don't grant additional rights.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -52,6 +53,18 @@ pub struct People {
     pub users: usize,
     /// The number of groups. The number of their members isn't known.
     pub groups: usize,
+}
+
+impl fmt::Display for People {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |count: usize, one: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {one}s")),
+        };
+        let parts = [count(self.users, "user"), count(self.groups, "group")];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(" and "))
+    }
 }
 
 /// Counts the users and groups that these bindings make administrators.

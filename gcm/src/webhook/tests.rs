@@ -190,6 +190,61 @@ async fn a_right_cluster_is_accepted_whether_or_not_its_classes_can_be_seen() {
 }
 
 #[tokio::test]
+async fn users_who_could_not_log_in_to_a_new_cluster_are_counted_in_a_warning() {
+    let binding = |role: &str, kinds: &[&str]| {
+        let subject = |(at, kind): (usize, &&str)| {
+            let group = if *kind == "ServiceAccount" { "" } else { "rbac.authorization.k8s.io" };
+            json!({"apiGroup": group, "kind": kind, "name": format!("n{at}"), "namespace": "ns"})
+        };
+        let subjects: Vec<_> = kinds.iter().enumerate().map(subject).collect();
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role});
+        json!({"metadata": {"name": role["name"], "namespace": "ns"}, "roleRef": role, "subjects": subjects})
+    };
+    let login_service = json!({"metadata": {
+        "name": "login", "namespace": "ns", "labels": {"tkg.tanzu.vmware.com/addon-name": "login"},
+        "annotations": {"tkg.tanzu.vmware.com/addon-type": "authservice"},
+    }});
+    let people = || vec![binding("edit", &["User", "User"]), binding("admin", &["Group", "ServiceAccount"])];
+    let mut with_issuer = sound();
+    with_issuer.spec.settings.as_mut().unwrap().authentication = Some(
+        from_value(json!({"jwt": [{
+            "issuer": {"url": "https://login.example.com", "audiences": ["kubernetes"]},
+            "claimMappings": {"username": {"claim": "sub", "prefix": "corp:"}},
+        }]}))
+        .unwrap(),
+    );
+    let programs_only = vec![binding("edit", &["ServiceAccount"]), binding("view", &["User"])];
+    for (cluster, bindings, maps, warns) in [
+        (sound(), people(), vec![], true),
+        (sound(), people(), vec![login_service.clone()], false),
+        (with_issuer, people(), vec![], false),
+        (sound(), programs_only, vec![], false),
+        (sound(), vec![], vec![], false),
+    ] {
+        let State(webhooks) = webhooks();
+        let (client, _) = server(move |request: &Request| {
+            let list = |kind: &str, items: &[Value]| {
+                (200, json!({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items}))
+            };
+            match request.path.split('?').next().unwrap_or_default() {
+                path if path.contains("/secrets/") => refusal(404, "NotFound"),
+                path if path.ends_with("/rolebindings") => list("RoleBindingList", &bindings),
+                path if path.ends_with("/configmaps") => list("PartialObjectMetadataList", &maps),
+                _ => refusal(500, "InternalError"),
+            }
+        });
+        let webhooks = State(Arc::new(Webhooks { client, ..(*webhooks).clone() }));
+        let Json(answer) = validate(webhooks, sent(&review(&cluster, "v1alpha3"))).await;
+        assert_eq!(answer["response"]["allowed"], true, "{answer}");
+        let warnings: Vec<String> = from_value(answer["response"]["warnings"].clone()).unwrap_or_default();
+        assert_eq!(warnings.len(), usize::from(warns), "{warnings:?}");
+        if warns {
+            insta::assert_snapshot!(warnings[0], @"spec.settings.authentication: it does not list an issuer of tokens, so 2 users and 1 group with edit rights in namespace ns cannot log in to the cluster. Add an issuer (docs/login.md), or use the kubeconfig in Secret c-kubeconfig");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_new_object_that_was_exported_from_a_cluster_is_warned_of() {
     let mut exported = sound();
     exported.annotations_mut().insert(annotation::MADE_AS.to_owned(), "another".to_owned());

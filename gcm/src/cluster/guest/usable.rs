@@ -90,23 +90,16 @@ pub fn judge_role_bindings(
     _: &WantedObjects,
 ) -> ConditionWithCause {
     const TYPE: &str = words::ROLE_BINDING_SYNCED;
-    let People { users, groups } = sync::people(&facts.namespace);
-    if users + groups == 0 || has_authenticator(tkc, facts) {
+    let people = sync::people(&facts.namespace);
+    if people == People::default() || has_authenticator(tkc, facts) {
         return Condition::is_true(TYPE).into();
     }
-    let count = |count: usize, one: &str| match count {
-        0 => None,
-        1 => Some(format!("1 {one}")),
-        count => Some(format!("{count} {one}s")),
-    };
-    let bound: Vec<_> = [count(users, "user"), count(groups, "group")].into_iter().flatten().collect();
     let left = facts
         .survey
         .as_ref()
         .map(|survey| left_in_image::format_sentence(&survey.left_in_image, BundlePurpose::Login));
     let message = format!(
-        "The cluster has ClusterRoleBindings for {} of namespace {}, but its API server has no authenticator that knows these names, so these users cannot log in. Use the kubeconfig in Secret {}, or add an issuer of tokens to spec.settings.authentication (docs/login.md){}",
-        bound.join(" and "),
+        "The cluster has ClusterRoleBindings for {people} of namespace {}, but its API server has no authenticator that knows these names, so these users cannot log in. Use the kubeconfig in Secret {}, or add an issuer of tokens to spec.settings.authentication (docs/login.md){}",
         tkc.namespace().unwrap_or_default(),
         names::kubeconfig_secret(&tkc.name_any()),
         left.unwrap_or_default(),
