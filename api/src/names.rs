@@ -161,6 +161,8 @@ pub mod annotation {
         API_SERVER,
         CLUSTER_ID,
         RESOLVE_OS_IMAGE,
+        FLANNEL_BACKEND,
+        FLANNEL_MTU,
         PROVIDER_SERVICE_ACCOUNT,
         REMEDIATE_MACHINE,
         MACHINE_RECIPE,
@@ -242,6 +244,10 @@ pub mod annotation {
     pub const RECORDS: &[&str] = &[API_SERVER, CLUSTER_ID];
     /// A label query that a cluster's node image must match.
     pub const RESOLVE_OS_IMAGE: &str = "run.tanzu.vmware.com/resolve-os-image";
+    /// On a TanzuKubernetesCluster: the backend of the container network flannel, `vxlan` or `host-gw`.
+    pub const FLANNEL_BACKEND: &str = "run.tanzu.vmware.com/flannel-backend";
+    /// On a TanzuKubernetesCluster: the MTU of the nodes' network, from which flannel derives that of Pods.
+    pub const FLANNEL_MTU: &str = "run.tanzu.vmware.com/flannel-mtu";
     /// On a release that is labeled incompatible because of an image: the reason that the image contains.
     pub const INCOMPATIBLE_REASON: &str = "run.tanzu.vmware.com/incompatible-reason";
     /// On an OSImage: the keepalived image in the node image.

@@ -55,10 +55,15 @@ mod tests {
     use crate::addons::bundle::LIMITS;
     use crate::addons::manifest::parse;
     use crate::addons::render::Values;
+    use crate::spec::flannel::FlannelSettings;
 
     #[test]
     fn what_is_built_in_can_be_applied() {
-        let values = Values { pod_cidr: "192.168.0.0/16".into(), ..Values::default() };
+        let values = Values {
+            pod_cidr: "192.168.0.0/16".into(),
+            flannel_backend: FlannelSettings::default().backend_json(),
+            ..Values::default()
+        };
         for built_in in BUILT_IN {
             let manifests = parse(&built_in.bundle().files, &values, &Budget::new(LIMITS.bytes)).unwrap();
             assert!(manifests.len() > 4, "{}", built_in.name);

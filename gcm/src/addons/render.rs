@@ -29,6 +29,8 @@ pub struct Values {
     pub control_plane_port: u16,
     /// The Kubernetes version with the prefix `v`.
     pub kubernetes_version: String,
+    /// flannel's backend, as JSON.
+    pub flannel_backend: String,
     /// The value of the nodes' release label. Templates can't use it.
     #[serde(skip)]
     pub node_release: String,
@@ -41,11 +43,12 @@ impl Values {
     /// Returns the length, in bytes, of the longest string value.
     fn longest(&self) -> usize {
         let Self { pod_cidr, service_cidr, service_domain, cluster_name, .. } = self;
-        let Self { cluster_namespace, cluster_id, control_plane_host, kubernetes_version, .. } = self;
+        let Self { cluster_namespace, cluster_id, control_plane_host, .. } = self;
+        let Self { kubernetes_version, flannel_backend, .. } = self;
         let names = [pod_cidr, service_cidr, service_domain, cluster_name, cluster_namespace, cluster_id];
         names
             .into_iter()
-            .chain([control_plane_host, kubernetes_version])
+            .chain([control_plane_host, kubernetes_version, flannel_backend])
             .map(String::len)
             .max()
             .unwrap_or_default()
@@ -53,7 +56,7 @@ impl Values {
 }
 
 /// The names that templates can use.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "pod_cidr",
     "service_cidr",
     "service_domain",
@@ -63,6 +66,7 @@ const NAMES: [&str; 9] = [
     "control_plane_host",
     "control_plane_port",
     "kubernetes_version",
+    "flannel_backend",
 ];
 
 /// Renders a template within the budget.

@@ -10,6 +10,7 @@ pub mod defaults;
 pub mod denial;
 mod dns;
 pub mod dropped;
+mod flannel;
 mod go_url;
 mod ignored;
 pub mod inherited;
@@ -78,6 +79,7 @@ pub fn validate_with(
     let mut denials = Vec::new();
     denials.extend(queries::bounds_denial(new, old));
     denials.extend(limits::denials(new, old));
+    denials.extend(flannel::denial(new, old));
     if old.is_some_and(|old| old.spec == new.spec) {
         return [unreadable, denials].concat();
     }
@@ -166,6 +168,7 @@ pub fn warnings(new: &TanzuKubernetesCluster, available: &[AvailableRelease], no
     warnings.extend(machine_names::warnings(new));
     warnings.extend(ignored::warnings(&new.spec));
     warnings.extend(queries::idle_bounds(new));
+    warnings.extend(flannel::idle(new));
     warnings
 }
 

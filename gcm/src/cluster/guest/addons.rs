@@ -23,6 +23,7 @@ use crate::cluster::input::Input;
 use crate::cluster::node_groups::bootstrap::node_release;
 use crate::cluster::pause::origin;
 use crate::release::KubernetesRelease;
+use crate::spec::flannel::FlannelSettings;
 use crate::spec::release::current_version;
 use crate::sync;
 use crate::sync::storage_classes::PROVISIONER;
@@ -48,6 +49,7 @@ pub fn choose_addons(input: &Input<'_>, facts: &Facts) -> Option<WantedAddons> {
         control_plane_host: host,
         control_plane_port: port,
         kubernetes_version: input.release.kubernetes.clone(),
+        flannel_backend: FlannelSettings::read(input.tkc).unwrap_or_default().backend_json(),
         node_release: node_release(input.release),
     };
     let mut synced = sync::sets(input.tkc, &facts.namespace, bundled_classes(&facts.bundles, &name).as_ref());
@@ -127,8 +129,13 @@ fn first_range<'a>(mut ranges: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use api::gcm::parts::Tkr;
+    use api::names::annotation;
+    use bounds::Budget;
 
     use super::*;
+    use crate::addons::builtin::{self, BuiltIn};
+    use crate::addons::bundle::LIMITS;
+    use crate::addons::manifest::parse;
     use crate::cluster::fixtures::{ClusterFixture, plan};
     use crate::testing::sound;
 
@@ -155,6 +162,24 @@ mod tests {
         assert_eq!(bound(None, 0, true), Some(false));
         assert_eq!(bound(None, 1, false), None, "the control plane is not there yet");
     }
+    #[test]
+    fn annotations_set_the_backend_and_mtu_of_flannel() {
+        let fixture = ClusterFixture::running(sound());
+        for (key, value, expected) in [
+            ("unrelated", "", r#""Backend": {"Type": "vxlan"}"#),
+            (annotation::FLANNEL_BACKEND, "host-gw", r#""Backend": {"Type": "host-gw"}"#),
+            (annotation::FLANNEL_MTU, "1400", r#""Backend": {"Type": "vxlan", "MTU": 1400}"#),
+        ] {
+            let mut tkc = fixture.tkc.clone();
+            tkc.annotations_mut().insert(key.to_owned(), value.to_owned());
+            let values = plan(&tkc, &fixture.facts()).unwrap().addons.unwrap().values;
+            let bundle = BuiltIn::named(builtin::NETWORK).unwrap().bundle();
+            let manifests = parse(&bundle.files, &values, &Budget::new(LIMITS.bytes)).unwrap();
+            let text: String = manifests.iter().map(|manifest| manifest.json.as_str()).collect();
+            assert!(text.contains(&expected.replace('"', "\\\"")), "{expected}: {text}");
+        }
+    }
+
     /// In an upgrade in steps, pools skip the intermediate releases. Draining the control plane's last node must not wait.
     #[test]
     fn coredns_has_no_budget_on_a_release_that_pools_skip() {
