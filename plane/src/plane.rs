@@ -83,7 +83,7 @@ impl Plane {
     /// everything is ready.
     pub async fn start(options: Options) -> Result<Self> {
         let plane = Self::without_managers(options).await?;
-        plane.run_managers(|_| Vec::new()).await?;
+        plane.run_managers(|_| Vec::new(), |_| ()).await?;
         Ok(plane)
     }
 
@@ -96,17 +96,24 @@ impl Plane {
     }
 
     /// Starts kube-controller-manager and Cluster API's managers, and waits until the managers are ready. `further` returns
-    /// additional arguments for a component. Call it only once.
-    pub async fn run_managers(&self, further: impl Fn(&str) -> Vec<String>) -> Result<()> {
+    /// additional arguments for a component, and `started` is called with each component that is ready. Call it only once.
+    pub async fn run_managers(
+        &self,
+        further: impl Fn(&str) -> Vec<String>,
+        started: impl Fn(&str),
+    ) -> Result<()> {
         let began = Instant::now();
         let (cluster, tools) = (&self.cluster, &self.tools);
         // Start kube-controller-manager after the CRDs are served. Otherwise, its garbage collector discovers their kinds
         // only 30 s later.
         let controllers = Supervised::start(manager::command(cluster, &tools.kube_controller_manager)?)?;
         let proxy = self.guest_proxy.as_deref();
-        let managers =
-            self.prepared.iter().map(|one| one.start(cluster, tools, proxy, further(one.component())));
-        let managers = try_join_all(managers).await?;
+        let start = async |one: &Prepared| {
+            let manager = one.start(cluster, tools, proxy, further(one.component())).await?;
+            started(one.component());
+            Ok::<_, Error>(manager)
+        };
+        let managers = try_join_all(self.prepared.iter().map(start)).await?;
         tracing::info!(seconds = began.elapsed().as_secs_f32(), "Cluster API is ready");
         let started = managers.into_iter().flat_map(|started| [Some(started.process), started.guest_proxy]);
         let all = started.flatten().chain([controllers]).collect();
@@ -131,7 +138,7 @@ impl Plane {
     /// `services`.
     pub async fn without_nodes(options: Options, services: &Path) -> Result<Self> {
         let plane = Self::defined(options, Vec::new(), BTreeMap::new(), Some(services)).await?;
-        plane.run_managers(|_| Vec::new()).await?;
+        plane.run_managers(|_| Vec::new(), |_| ()).await?;
         Ok(plane)
     }
 

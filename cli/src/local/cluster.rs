@@ -48,16 +48,17 @@ impl Cluster {
         &self.plane
     }
 
-    /// Starts Cluster API for a site, and waits until it is ready.
+    /// Starts Cluster API for a site, and waits until it is ready. `started` is called with each component that is ready.
     ///
     /// # Errors
     /// Returns an error if a process doesn't start.
-    pub async fn run_managers(&self, settings: &SiteSettings) -> Result<()> {
-        Ok(self.plane.run_managers(|component| settings.args_of(component)).await?)
+    pub async fn run_managers(&self, settings: &SiteSettings, started: impl Fn(&str)) -> Result<()> {
+        Ok(self.plane.run_managers(|component| settings.args_of(component), started).await?)
     }
 
     /// Starts the controllers for a site that is configured, and waits until they are ready. `further` returns
-    /// additional arguments for a controller. The controllers stop with the cluster.
+    /// additional arguments for a controller, and `started` is called with each controller that is ready. The controllers
+    /// stop with the cluster.
     ///
     /// # Errors
     /// Returns an error if a controller doesn't start.
@@ -65,12 +66,14 @@ impl Cluster {
         &self,
         settings: &SiteSettings,
         further: impl Fn(&str) -> Vec<String>,
+        started: impl Fn(&str),
     ) -> Result<Programs> {
         let start = async |name: &'static str| {
             let program =
                 arguments(name, settings).into_iter().fold(Program::new(name, &self.exe), Program::arg);
             let program = further(name).into_iter().fold(program, Program::arg);
             let running = self.plane.run(program).await.with_context(|| format!("cannot start {name}"))?;
+            started(name);
             Ok::<_, anyhow::Error>((name, running))
         };
         Ok(futures::future::try_join_all(PROGRAMS.map(start)).await?.into_iter().collect())

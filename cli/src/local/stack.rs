@@ -200,10 +200,10 @@ async fn start_parts(options: &Options, stack: &Arc<Processes>, tools: Tools) ->
     let start = async || {
         // Reports count the VM operator's requests, and not those that wrote and checked the site file.
         control(site.vcenter())?.forget_requests().await?;
-        cluster.run_programs(&settings, further).await
+        cluster.run_programs(&settings, further, |_| ()).await
     };
     let configured = apply_site(&client, &given, start);
-    let ((), programs) = tokio::try_join!(cluster.run_managers(&settings), configured)?;
+    let ((), programs) = tokio::try_join!(cluster.run_managers(&settings, |_| ()), configured)?;
     wait_for_images(&client, &given.file).await?;
     Ok(Parts { cluster, site, programs })
 }

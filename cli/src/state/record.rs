@@ -15,6 +15,9 @@ pub struct Record {
     pub kubeconfig: PathBuf,
     /// True if the programs are ready, in addition to the API server.
     pub ready: bool,
+    /// The components that are ready, in the order in which they became ready.
+    #[serde(default)]
+    pub started: Vec<String>,
     /// True if a command started the bootstrap cluster and will stop it.
     pub transient: bool,
     /// The processes that keep exiting.

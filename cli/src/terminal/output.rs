@@ -16,15 +16,50 @@ pub fn write_out(text: &str) {
 
 /// Prints text to standard error.
 pub fn write_err(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = stderr.write_all(shown(text).as_bytes()).and_then(|()| stderr.flush());
+    write_raw(&shown(text));
 }
 
 /// Prints a line to standard error in place of the current line, which may be an echoed `^C`.
 pub fn write_over(text: &str) {
+    let begin = if std::io::stderr().is_terminal() { ERASE } else { "" };
+    write_raw(&format!("{begin}{}\n", printable(text, usize::MAX)));
+}
+
+/// A line on standard error that each text replaces on a terminal, and that is erased at the end. Elsewhere, each text is a
+/// line of its own.
+pub struct StatusLine {
+    is_terminal: bool,
+}
+
+impl StatusLine {
+    pub fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    pub fn show(&self, text: &str) {
+        write_raw(&compose_status(self.is_terminal, text));
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        if self.is_terminal {
+            write_raw(ERASE);
+        }
+    }
+}
+
+/// The sequence that erases the current line.
+const ERASE: &str = "\r\x1b[K";
+
+fn compose_status(is_terminal: bool, text: &str) -> String {
+    let text = printable(text, usize::MAX);
+    if is_terminal { format!("{ERASE}{text}") } else { format!("{text}\n") }
+}
+
+fn write_raw(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    let begin = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
-    let _ = stderr.write_all(format!("{begin}{}\n", printable(text, usize::MAX)).as_bytes());
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// Returns the text with a space for each character that controls a terminal. Line breaks stay.
@@ -82,6 +117,12 @@ mod tests {
         assert_eq!(shown("a\n\u{1b}]0;pwned\u{7}b\r\nc"), "a\n ]0;pwned b \nc");
         assert_eq!(shown(""), "");
         assert_eq!(shown("\n\n"), "\n\n");
+    }
+
+    #[test]
+    fn a_status_replaces_the_last_one_only_on_a_terminal() {
+        assert_eq!(compose_status(true, "a\u{1b}[2Jb"), "\r\x1b[Ka [2Jb");
+        assert_eq!(compose_status(false, "a\nb"), "a b\n");
     }
 
     #[test]

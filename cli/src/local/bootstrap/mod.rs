@@ -5,6 +5,7 @@
 //! only record of the VMs, so it isn't kept in the cache, and `remove` without `--orphan` refuses to delete it while
 //! VMs exist.
 
+mod progress;
 mod remove;
 mod serve;
 mod start;

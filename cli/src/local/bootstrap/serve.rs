@@ -1,6 +1,7 @@
 //! The bootstrap cluster process: a management cluster with a persistent store.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -60,19 +61,28 @@ pub async fn serve(name: &str, transient: bool) -> Result<()> {
 impl Served for Bootstrap {
     async fn run(&self, daemon: &Daemon) -> Result<()> {
         let plane = self.cluster.plane();
-        let mut record = Record {
+        let record = Record {
             pid: std::process::id(),
             kubeconfig: plane.kubeconfig().to_owned(),
             ready: false,
+            started: Vec::new(),
             transient: self.transient,
             endings: Vec::new(),
             args: BTreeMap::new(),
         };
         daemon.write(&record)?;
         let settings = self.wait_for_settings().await?;
-        let managers = self.cluster.run_managers(&settings);
-        let programs = self.cluster.run_programs(&settings, |_| Vec::new());
+        let record = Mutex::new(record);
+        let started = |name: &str| {
+            let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+            record.started.push(name.to_owned());
+            // Only progress is lost if this fails.
+            let _ = daemon.write(&*record);
+        };
+        let managers = self.cluster.run_managers(&settings, started);
+        let programs = self.cluster.run_programs(&settings, |_| Vec::new(), started);
         let ((), _programs) = tokio::try_join!(managers, programs)?;
+        let mut record = record.into_inner().unwrap_or_else(PoisonError::into_inner);
         record.args = settings.args;
         record.ready = true;
         daemon.write(&record)?;

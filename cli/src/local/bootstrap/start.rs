@@ -10,6 +10,7 @@ use components::catalogue::LAYERCAKE;
 use kit::diagnosis::CheckOutcome;
 use kube::Client;
 
+use super::progress::StartProgress;
 use super::summary;
 use crate::args::{BootstrapStart, CredentialFlags};
 use crate::doctor;
@@ -198,23 +199,26 @@ async fn start_with(
             name = folder.name()
         );
     }
+    let progress = StartProgress::begin(folder.name());
     let is_served = || Ok(daemon.read::<Record>()?.is_some());
     if !runs {
+        progress.show("starting etcd and the API server");
         let started = daemon.start(&arguments(transient), is_served, std::future::pending()).await;
         if started.is_err() && is_new {
             folder.delete()?;
         }
         started?;
+        progress.show("started etcd and the API server");
     }
     let configured = async {
-        let record = configure(folder, given, wanted.as_ref()).await?;
+        let record = configure(folder, given, wanted.as_ref(), &progress).await?;
         if wanted.is_none_or(|wanted| wanted.args == record.args) {
             return Ok(record);
         }
-        // The programs were started with their former arguments.
+        progress.show("starting the components again, with the arguments in the site file");
         daemon.stop().await?;
         daemon.start(&arguments(record.transient), is_served, std::future::pending()).await?;
-        wait_for(folder, WITHIN, |record| record.ready).await
+        wait_for(folder, WITHIN, |record| progress.show_started(record)).await
     };
     match configured.await {
         Ok(record) => Ok(Opened::new(folder.clone(), record, Some(lock))),
@@ -271,19 +275,31 @@ async fn configure(
     folder: &BootstrapFolder,
     given: Option<&GivenSite>,
     wanted: Option<&SiteSettings>,
+    progress: &StartProgress<'_>,
 ) -> Result<Record> {
     let record = wait_for(folder, START, |_| true).await?;
     let client = client(Some(&record.kubeconfig), None).await?;
     if let (Some(given), Some(wanted)) = (given, wanted) {
         let start = async || {
             folder.keep_settings(wanted)?;
-            wait_for(folder, WITHIN, |record| record.ready).await
+            wait_for_components(folder, progress).await
         };
+        progress.show("checking the site file");
         apply_site(&client, given, start).await?;
         folder.keep_settings(&SiteSettings { applied: AppliedPart::All, ..wanted.clone() })?;
+        progress.show("waiting for the node images in the content library");
         wait_for_images(&client, &given.file).await?;
     }
-    wait_for(folder, WITHIN, |record| record.ready).await
+    wait_for_components(folder, progress).await
+}
+
+/// Waits until all components have started, and shows each of them.
+async fn wait_for_components(folder: &BootstrapFolder, progress: &StartProgress<'_>) -> Result<Record> {
+    if let Some(record) = folder.daemon().read::<Record>()?.filter(|record| record.ready) {
+        return Ok(record);
+    }
+    progress.show("starting Cluster API, gcm, capw and vmop");
+    wait_for(folder, WITHIN, |record| progress.show_started(record)).await
 }
 
 /// Waits until `is_so` returns true for the process's record. Fails after `limit`, or if the process ends.
