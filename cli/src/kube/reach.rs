@@ -14,7 +14,7 @@ use kube::config::{Config, Kubeconfig};
 use tower::{BoxError, Layer, Service};
 
 use crate::state::trouble;
-use crate::terminal::output::say;
+use crate::terminal::output::write_over;
 
 /// The time after which a request without a response is reported.
 pub const SILENCE: Duration = Duration::from_secs(5);
@@ -58,7 +58,8 @@ impl ReachedServer {
     fn mention(&self) {
         if !self.0.mentioned.swap(true, Ordering::Relaxed) {
             let hint = self.hint().map(|hint| format!(". {hint}")).unwrap_or_default();
-            say!("waiting for the answer of {self}{hint}");
+            // A command that starts a bootstrap cluster may show its progress on the current line.
+            write_over(&format!("waiting for the answer of {self}{hint}"));
         }
     }
 

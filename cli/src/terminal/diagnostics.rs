@@ -1,5 +1,7 @@
 //! Logs the diagnostics of the command itself to standard error.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -14,6 +16,7 @@ const REQUESTS: &str = "kube_client::client::builder=debug";
 pub fn start(verbosity: u8) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| directives(verbosity).into());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_ansi(std::io::stderr().is_terminal());
     // Fails if a test has already started logging. Ignore that.
     let _ = log.finish().try_init();
 }

@@ -19,7 +19,8 @@ pub fn write_err(text: &str) {
     write_raw(&shown(text));
 }
 
-/// Prints a line to standard error in place of the current line, which may be an echoed `^C`.
+/// Prints a line to standard error in place of the current line, which may be an echoed `^C` or
+/// a [`StatusLine`].
 pub fn write_over(text: &str) {
     let begin = if std::io::stderr().is_terminal() { ERASE } else { "" };
     write_raw(&format!("{begin}{}\n", printable(text, usize::MAX)));
