@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 
 use super::shared::ClusterFlags;
 
 /// Flags of `move`.
 #[derive(Clone, Debug, Args)]
-#[command(group = ArgGroup::new("to").required(true).multiple(true)
-    .args(["to_context", "to_kubeconfig", "to_bootstrap", "into"]))]
 pub struct Move {
     /// Move only the clusters of this namespace. Default: the clusters of all namespaces.
     #[arg(short, long, value_name = "NAME")]
@@ -20,7 +18,7 @@ pub struct Move {
     /// The cluster to move from.
     #[command(flatten)]
     pub from: ClusterFlags,
-    /// The kubeconfig context of the management cluster to move to.
+    /// The kubeconfig context of the management cluster to move to; by default the current one.
     #[arg(long, value_name = "CONTEXT")]
     pub to_context: Option<String>,
     /// The kubeconfig file of the management cluster to move to; by default the file that kubectl uses.

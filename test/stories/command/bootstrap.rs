@@ -132,7 +132,8 @@ fn moves_and_comes_back(home: &Home) {
         &["StackID of the target is another", &format!("set StackID: {id}"), "nothing was moved"],
     );
     start("of-lab.yaml");
-    let (planned, copied) = home.layercake(&[&there[..], &["--dry-run"]].concat(), 0);
+    let (planned, copied) =
+        home.layercake(&["move", "--bootstrap", "lab", "--to-context", "layercake-lab2", "--dry-run"], 0);
     assert_contains(&planned, &["namespace dev: move", "Machine 2"]);
     assert_contains(&copied, &["credentials of vCenter stay", "nothing was changed"]);
     let (_, moved) = home.layercake(&there, 0);
