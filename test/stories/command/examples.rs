@@ -55,7 +55,7 @@ fn the_examples_of_commands_do_what_they_say() {
     let (images, _) = home.layercake(&["init", "list-images", "--image-registry", mirror], 0);
     assert!(images.lines().count() > 5 && images.lines().all(|image| image.starts_with(mirror)), "{images}");
 
-    home.write("flat.yaml", "CLUSTER_NAME: flat\nCLUSTER_PLAN: dev\nCLUSTER_CIDR: 10.96.0.0/11\n");
+    home.write("flat.yaml", "CLUSTER_NAME: flat\nCLUSTER_PLAN: dev\nCLUSTER_CIDR: 100.96.0.0/11\n");
     let flat = home.path("flat.yaml");
     let (converted, _) = home.layercake(
         &[
