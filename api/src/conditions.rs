@@ -75,8 +75,8 @@ impl Condition {
     }
 }
 
-/// Deserializes a known word without an allocation: in a cache of thousands of VMs, these words are a tenth of the
-/// memory.
+/// Deserializes a known word to a static string, so that caches don't keep an allocation for each. With thousands of VMs,
+/// these words would take up a tenth of a cache's memory.
 fn word<'de, D: Deserializer<'de>>(input: D) -> Result<Cow<'static, str>, D::Error> {
     Ok(known(&Cow::<str>::deserialize(input)?))
 }

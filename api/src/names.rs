@@ -120,7 +120,7 @@ pub mod annotation {
     /// The cluster module that a virtual machine belongs to.
     pub const CLUSTER_MODULE_GROUP: &str = "vsphere-cluster-module-group";
     /// IDs of the vCenter objects that were created for a resource policy. Only administrators and VM Operator can
-    /// write it.
+    /// write this annotation.
     pub const RESOURCE_POLICY_LEDGER: &str = "vmoperator.vmware.com/cluster-modules";
     /// The virtual machine's vSphere tag.
     pub const VSPHERE_TAG: &str = "vsphere-tag";

@@ -1,6 +1,6 @@
-//! Chooses a virtual router number (VRRP) for each cluster with a virtual IP. The cluster's control plane nodes form one virtual
-//! router, which announces the control plane address. Virtual routers with the same number in one network would compete with each
-//! other.
+//! Chooses a virtual router number (VRRP's virtual router ID, VRID) for each cluster with a virtual IP. The cluster's control
+//! plane nodes form one virtual router, which announces the control plane address. Virtual routers with the same number in one
+//! network would compete with each other.
 //!
 //! The number is stored in an annotation of the WCPCluster, so that it moves with the WCPCluster. It changes only if the cluster
 //! doesn't have nodes yet and a VM of another management cluster uses the number.

@@ -92,7 +92,7 @@ pub enum CliCommand {
     /// Install or upgrade Cluster API and the controllers of Layercake on a Kubernetes cluster. Refuses with the reason before
     /// it writes anything. Run it again after an interruption.
     Init(Box<Init>),
-    /// Print what `init` applies as manifests, by default for a cluster with cert-manager.
+    /// Print the manifests that `init` would apply. By default, they need a cluster with cert-manager.
     Manifests(ManifestsFlags),
     /// Delete what `init` has installed, if no cluster and no VM is left.
     Uninstall(Uninstall),
@@ -233,13 +233,13 @@ pub enum SiteNetwork {
     PortGroups,
 }
 
-/// The access of simulated nodes to the registries of container images.
+/// The reachability of container registries from simulated nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RegistryAccess {
     /// Nodes can pull public images, such as flannel and kube-vip.
     #[default]
     Reachable,
-    /// Nodes have only the images in their node image.
+    /// Nodes can't reach a registry, and only have the container images in their node image.
     Unreachable,
 }
 

@@ -220,8 +220,8 @@ impl Process {
         self.log_from
     }
 
-    /// Takes the standard output. Returns `None` if the process isn't [piped](Command::piped) or the output was taken
-    /// already.
+    /// Takes the standard output. Returns `None` if the process isn't [piped](Command::piped) or the output
+    /// has already been taken.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }

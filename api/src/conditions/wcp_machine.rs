@@ -15,7 +15,8 @@ reasons! {
     Info WAITING_FOR_NETWORK_ADDRESS = "WaitingForNetworkAddress";
     /// The virtual machine's BIOS UUID isn't known yet.
     Info WAITING_FOR_BIOS_UUID = "WaitingForBIOSUUID";
-    /// The guest's first boot is complete, but the management cluster can't reach its API server.
+    /// The guest's first boot is complete, but the management cluster can't reach the workload
+    /// cluster's API server.
     Info NODE_NOT_REACHED = "NodeNotReached";
     /// The VirtualMachine was created earlier, but it no longer exists.
     Error VM_LOST = "VMLost";

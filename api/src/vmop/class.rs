@@ -162,7 +162,7 @@ pub struct VirtualMachineClassResources {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSpec {
-    /// CPU frequency in hertz, such as `2000M` for 2000 MHz. Amounts below 1000 are cores.
+    /// CPU frequency in hertz, such as `2000M` for 2000 MHz. Values below 1000 are a number of cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Quantity>,
     /// Memory size.

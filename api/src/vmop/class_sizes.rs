@@ -16,9 +16,9 @@ pub const LARGEST_DISK_MIB: i64 = 62 * 1024 * 1024;
 pub struct SizeFault {
     /// The field path, starting with `spec.`.
     pub field: &'static str,
-    /// The reason, which completes a sentence after the field.
+    /// The reason, worded to follow the field's name in a sentence.
     pub reason: String,
-    /// The remedy as a sentence without its full stop.
+    /// The remedy as a sentence without its period.
     pub remedy: String,
 }
 

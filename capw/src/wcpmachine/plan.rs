@@ -456,7 +456,7 @@ fn vm_volume(machine: &Machine, volume: &MachineVolume) -> VirtualMachineVolume 
     }
 }
 
-/// Returns the readiness probe. It keeps the load balancer from sending traffic to an API server that doesn't listen yet.
+/// Returns the readiness probe. It keeps the load balancer from sending traffic to an API server that isn't listening yet.
 fn api_server_answers() -> Probe {
     let port = IntOrString::Int(names::API_SERVER_PORT);
     Probe { tcp_socket: Some(TcpSocketAction { port, host: None }), ..Probe::default() }

@@ -12,8 +12,8 @@ use super::clusters::ApplyFlags;
 pub struct Convert {
     /// The cluster configuration file of Tanzu Kubernetes Grid; `-` is standard input.
     pub config: PathBuf,
-    /// Apply the manifest, too, and show the progress of the cluster until it runs. The flags that are not about the
-    /// conversion require this flag and mean the same as in `layercake apply`.
+    /// Also apply the manifest, and show the cluster's progress until it is running. Flags that don't belong to the
+    /// conversion require this flag, and work as in `layercake apply`.
     #[arg(long)]
     pub apply: bool,
     /// The TanzuKubernetesRelease, or the beginning of its name; by default KUBERNETES_RELEASE in the file, then

@@ -33,7 +33,7 @@ const MAX_SELECTOR: usize = 4096;
 /// The set and the field manager for applying an object.
 #[derive(Clone, Copy)]
 pub struct Membership<'a> {
-    /// The set id.
+    /// The ID that labels all objects in one ApplySet.
     pub set: &'a str,
     /// The field manager.
     pub manager: &'a str,

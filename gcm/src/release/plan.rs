@@ -48,8 +48,8 @@ pub fn os_image(
 
 /// Returns the release for these images, or `None` without images.
 ///
-/// A release keeps the facts in `live`, whatever images are added, and lists only the images that agree with these facts. If
-/// facts aren't established yet, all images must agree.
+/// Once published, a release keeps the Kubernetes version and the packages in `live`, and lists only images that have the same.
+/// If `live` doesn't have them yet, all images must agree.
 pub fn release(
     images: &[(String, CarriedRelease)],
     live: Option<&TanzuKubernetesRelease>,

@@ -110,7 +110,7 @@ pub enum Unresolved {
         /// The hint as written.
         hint: String,
     },
-    /// The reference names another release than the full version or the hint.
+    /// The reference names a different release than the full version or the hint.
     #[error("release reference {reference:?} does not match {other} {text:?}")]
     ReferenceDisagrees {
         reference: String,

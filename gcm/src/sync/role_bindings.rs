@@ -24,8 +24,8 @@ const USER: &str = "User";
 const GROUP: &str = "Group";
 /// The prefix of the names of all bindings.
 const PREFIX: &str = "vmware-system-auth-sync-wcp";
-/// The prefix of Kubernetes' own users and groups. In the workload cluster, such names denote other subjects than in the
-/// management cluster.
+/// The prefix of Kubernetes' built-in users and groups. In the workload cluster, these names refer to different subjects than
+/// in the management cluster.
 const OF_KUBERNETES: &str = "system:";
 /// The maximum number of users and groups in a namespace that become administrators.
 const MAX_PEOPLE: usize = 200;

@@ -64,7 +64,7 @@ pub fn of_cluster_info(map: &ConfigMap) -> Option<Result<SupervisorEndpoint, Obj
 }
 
 /// Returns the Service and its EndpointSlice. Programs expect a headless Service. The Service gets a cluster IP only if the
-/// management cluster uses another port than `PORT`, because headless Services can't map ports.
+/// management cluster uses a different port than `PORT`, because headless Services can't map ports.
 pub fn wanted(endpoint: &Result<SupervisorEndpoint, ObjectProblem>) -> WantedObjects {
     let endpoint = match endpoint {
         Ok(endpoint) => endpoint,

@@ -26,7 +26,7 @@ impl ObjectProblem {
 pub struct WantedObjects {
     /// The objects that can be created.
     pub objects: Generated,
-    /// The problems that prevent requested objects.
+    /// The problems that prevent requested objects from being created.
     pub problems: Vec<ObjectProblem>,
 }
 

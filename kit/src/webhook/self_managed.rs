@@ -254,7 +254,8 @@ impl Keeper {
         }
     }
 
-    /// Makes the webhooks in `configuration` trust the certificate authorities in `authorities` (PEM).
+    /// Sets the `caBundle` of the webhooks in `configuration` to `authorities` (PEM), so that the API server trusts
+    /// certificates from these authorities.
     async fn trust(&self, configuration: &Configuration, authorities: &str) -> Result<(), Failed> {
         let Some((version, webhooks)) = &configuration.seen else { return Ok(()) };
         let Some(webhooks) = with_authorities(webhooks, authorities) else { return Ok(()) };

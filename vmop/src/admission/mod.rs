@@ -1,7 +1,7 @@
 //! Admission webhooks: defaults, validation that the CRD schema can't express, and version conversion.
 //!
 //! Every replica decides from its own caches alone. Requests by programs (ServiceAccounts) aren't denied because of missing
-//! objects: the objects may be created later, conditions report that they are missing, and programs needn't retry.
+//! objects: the objects may be created later, conditions report that they are missing, and programs don't have to retry.
 
 mod classes;
 mod denial;

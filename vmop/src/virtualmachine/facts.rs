@@ -46,7 +46,7 @@ pub struct Facts {
     pub disks: Option<DiskFacts>,
     /// The promotion of linked disks, unless promotion is disabled.
     pub promotion: Option<Promotion>,
-    /// The NIC change to make before power-on, if the spec names other interfaces than the VM has.
+    /// The NIC change to make before power-on, if the spec names different interfaces than the VM has.
     pub nic_change: Need<Option<NicChange>>,
     /// The bootstrap data to set before power-on, if it changes.
     pub bootstrap_update: Need<Option<Bootstrap>>,

@@ -82,7 +82,7 @@ const TEXTS: &[&str] = &[
     "message",
     "vcSessionCookie",
 ];
-/// Value types that contain free text instead of API words.
+/// Value types that contain free text instead of API words, such as type names and enum values.
 const TEXT_TYPES: &[&str] = &["string", "anyURI", "base64Binary", "binary"];
 /// The maximum length of an API word in bytes.
 const LONGEST_WORD: usize = 80;

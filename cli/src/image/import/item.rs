@@ -21,7 +21,7 @@ pub struct WantedItem {
     pub file: String,
 }
 
-/// The result of searching for an item with the wanted name. The strings are item IDs.
+/// The result of searching for an item with the requested name. The strings are item IDs.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FoundItem {
     Nothing,
@@ -59,7 +59,7 @@ pub async fn find_library(vcenter: &Client, name: &str) -> Result<Library> {
     Ok(library)
 }
 
-/// The error for an item that has the wanted name but other content. The import didn't change anything.
+/// The error for an existing item that has the requested name but different content. The import didn't change anything.
 #[derive(Debug)]
 pub struct OthersItem(String);
 
@@ -82,7 +82,7 @@ fn quote(word: &str) -> String {
 }
 
 impl WantedItem {
-    /// Finds the item with the wanted name. An item with other content is an error.
+    /// Finds the item with the requested name. An item with different content is an error.
     pub async fn find(&self, vcenter: &Client) -> Result<FoundItem> {
         let Self { library, name, sha256, .. } = self;
         for id in vcenter.find_library_items(&library.id, name).await? {

@@ -18,7 +18,7 @@ pub const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 const SHORTEST_STARTUP_TIMEOUT: i32 = 30;
 
 /// Shortens the startup timeout in the control plane's health check if the first node can't come up and was created from
-/// another template than `control_plane` uses.
+/// a different template than the one that `control_plane` uses.
 pub fn replace_outdated(
     check: &mut MachineHealthCheck,
     tkc: &TanzuKubernetesCluster,
@@ -35,7 +35,7 @@ pub fn replace_outdated(
 }
 
 /// Returns true if the control plane was never initialized, the VMs of its machines never ran, and a machine was created from
-/// another template than `template`.
+/// a different template than `template`.
 ///
 /// After a move or a restore, the status of a working control plane is unknown for a while. Moved clusters and machines without
 /// a status are therefore left alone.

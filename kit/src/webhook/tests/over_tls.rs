@@ -1,4 +1,4 @@
-//! Tests which callers count as the API server, and that strangers don't impair the API server's calls.
+//! Tests which callers are recognized as the API server, and that other clients can't disrupt its calls.
 
 use std::net::Ipv4Addr;
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::client::ControlApi;
 use super::error::Error;
 
-/// The leftovers in the inventory: datastore folders without a VM, and running tasks.
+/// Leftovers that a test can cause: datastore folders without a VM, and tasks that are still running.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OrphanedFiles {

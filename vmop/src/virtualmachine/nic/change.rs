@@ -1,4 +1,4 @@
-//! The NIC change for an existing VM whose spec names other interfaces than before.
+//! The NIC change for an existing VM whose spec names different interfaces than before.
 
 use api::vmop::VirtualMachine;
 use vsphere::{Backing, ConfigSpec, DeviceChange, VirtualNic};

@@ -16,7 +16,7 @@ use crate::virtualmachine::step::{Step, allocated, fill_defaults, hardware_versi
 pub enum Sized {
     /// The VM has its class's size.
     Synced,
-    /// The spec names another class than the class by which the VM was sized.
+    /// The spec names a different class than the class by which the VM was sized.
     Renamed,
     /// The class was changed, and the VM follows its class.
     Follows,
@@ -51,7 +51,7 @@ fn sized_by(vm: &VirtualMachine) -> Option<String> {
     serde_json::from_str::<ClassNote>(noted).ok()?.name
 }
 
-/// Returns true if the spec names another class than the one by which the VM was sized.
+/// Returns true if the spec names a different class than the one by which the VM was sized.
 fn renamed(vm: &VirtualMachine) -> bool {
     sized_by(vm).is_some_and(|class| class != vm.spec.class_name)
 }
@@ -67,7 +67,7 @@ pub fn class_note(vm: &VirtualMachine) -> String {
     json!({ "name": vm.spec.class_name }).to_string()
 }
 
-/// Returns true if the spec names another class than the recorded one, and the VM already has that class's size and settings.
+/// Returns true if the spec names a different class than the recorded one, and the VM already has that class's size and settings.
 /// `set` is true if the settings besides CPU and memory are applied.
 pub fn needs_note(vm: &VirtualMachine, vsphere_vm: &Vm, size: Option<&Size>, set: bool) -> bool {
     let so = |size: &Size| {

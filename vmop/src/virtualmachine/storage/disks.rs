@@ -98,7 +98,7 @@ pub fn plan_disks(
     })
 }
 
-/// Returns true if the template's disk is known to be on another datastore than the VM.
+/// Returns true if the template's disk is known to be on a different datastore than the VM.
 fn lies_elsewhere(disk: &VirtualDisk, storage: &Storage) -> bool {
     disk.datastore.is_some() && storage.datastore.is_some() && disk.datastore != storage.datastore
 }

@@ -78,7 +78,7 @@ async fn observe_policy(
     })
 }
 
-/// Returns the storage for a disk with another policy than its VM. The datastore is `None` if the VM's datastore fits.
+/// Returns the storage for a disk with a different policy than its VM. The datastore is `None` if the VM's datastore fits.
 async fn resolve_further_storage(
     owner: &str,
     placement: &Placement,

@@ -404,7 +404,7 @@ fn after_a_restart_a_status_is_kept_until_somebody_has_looked() {
     }
 }
 
-/// Only survey results are kept: a failure from capw that is over must not survive a restart.
+/// Only survey results are kept: a failure that capw reported and that has been resolved must not survive a restart.
 #[test]
 fn a_failure_of_capw_is_not_kept() {
     let (mut fixture, mut facts) = cluster();
