@@ -358,7 +358,7 @@ pub struct BundleFlags {
 pub enum Describe {
     /// Describe a TanzuKubernetesCluster, down to its VMs.
     Tkc(DescribeFlags),
-    /// Describe a Cluster of Cluster API, down to its VMs.
+    /// Describe a Cluster API Cluster, down to its VMs.
     Cluster(DescribeFlags),
     /// Describe a VirtualMachine.
     Vm(DescribeFlags),

@@ -112,7 +112,7 @@ pub trait Reconcile: Send + Sync + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Returns the next reconcile, or the error of a write that failed although others were carried out.
+    /// Returns the time of the next reconcile, or the error of a write that failed while other writes succeeded.
     fn conclude(_done: Self::Done) -> Result<Next, Self::Error> {
         Ok(Next::OnChange)
     }

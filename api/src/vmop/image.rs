@@ -96,7 +96,7 @@ pub struct VirtualMachineImageProductInfo {
     /// Short product version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Full product version.
+    /// Long form of the product version, such as with a build number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub full_version: Option<String>,
 }

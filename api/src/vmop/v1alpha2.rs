@@ -104,7 +104,7 @@ pub struct BootstrapSpec {
     /// Configuration by Sysprep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sysprep: Option<SysprepSpec>,
-    /// Configuration by OVF properties.
+    /// Guest configuration through OVF properties.
     #[serde(rename = "vAppConfig", skip_serializing_if = "Option::is_none")]
     pub v_app_config: Option<VAppConfigSpec>,
 }

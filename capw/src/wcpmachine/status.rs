@@ -78,8 +78,8 @@ pub fn status(
     }
 }
 
-/// Publishes events when `VirtualMachineProvisioned` changes. `Ready` only repeats that condition, except for bootstrap
-/// failures.
+/// Publishes events when `VirtualMachineProvisioned` changes, or when `Ready` reports a bootstrap failure. In all other
+/// cases, `Ready` only repeats `VirtualMachineProvisioned`.
 pub fn publish_changes(events: &Events, wcp_machine: &WCPMachine, old: &[Condition], new: &[Condition]) {
     let of_guest = |c: &Condition| c.type_ == contract::READY && c.reason == vmop::BOOTSTRAP_FAILED;
     let of_vm = |conditions: &[Condition]| -> Vec<Condition> {

@@ -57,7 +57,7 @@ pub struct Render {
     pub target: TargetFlags,
 }
 
-/// The checker of manifests in a dry run.
+/// The program that checks the manifests in a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DryRun {
     /// This command, as `layercake lint` does.

@@ -32,7 +32,7 @@ pub struct Init {
     /// The network provider, if there is no site file. Default: as in the last installation, or port groups.
     #[arg(long, value_enum, conflicts_with = "filename")]
     pub network_provider: Option<SiteNetworkProvider>,
-    /// Nodes of workload clusters reach ghcr.io, which has flannel and kube-vip. Without this flag, the setting of the last
+    /// State that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io. Without this flag, the setting of the last
     /// installation stays.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub nodes_pull_images: Option<bool>,
@@ -135,7 +135,7 @@ pub struct ManifestsFlags {
     /// The provider of networks, if there is no site file.
     #[arg(long, value_enum, default_value_t, conflicts_with = "filename")]
     pub network_provider: SiteNetworkProvider,
-    /// Nodes of workload clusters reach ghcr.io, which has flannel and kube-vip.
+    /// State that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io.
     #[arg(long)]
     pub nodes_pull_images: bool,
 }

@@ -79,7 +79,7 @@ pub struct TargetFlags {
     /// The namespace. Default: the namespace of the kubeconfig context.
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// The bootstrap cluster of this name. If it is stopped, it is started for this command only.
+    /// Use the bootstrap cluster with this name. If it is stopped, it is started for this command only.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["kubeconfig", "context"])]
     pub bootstrap: Option<String>,
     /// The cluster.

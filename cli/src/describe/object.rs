@@ -9,7 +9,7 @@ pub fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<&'a Value
     conditions(object).iter().find(|condition| condition["type"] == type_)
 }
 
-/// Returns all conditions.
+/// Returns the entries of `status.conditions`. The slice is empty if there are none.
 pub fn conditions(object: &DynamicObject) -> &[Value] {
     object.data["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice)
 }

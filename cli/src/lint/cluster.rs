@@ -1,4 +1,4 @@
-//! Checks a TanzuKubernetesCluster with the rules of admission, and with rules that only matter before the cluster
+//! Checks a TanzuKubernetesCluster against the admission rules, and against rules that only matter before the cluster
 //! exists.
 
 use api::gcm::{HUB, TanzuKubernetesCluster, convert};

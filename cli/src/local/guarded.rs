@@ -1,4 +1,4 @@
-//! Starts the processes of a stack so that none of them is left if this process ends.
+//! Starts a stack's processes so that none of them outlives this process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

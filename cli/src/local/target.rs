@@ -24,8 +24,8 @@ pub struct Target {
 }
 
 impl TargetFlags {
-    /// Runs `work` on the target that the flags select. If the target is a stopped bootstrap cluster, starts it until
-    /// `work` returns.
+    /// Runs `work` on the target that the flags select. If the target is a stopped bootstrap cluster, starts it first,
+    /// and stops it after `work`.
     ///
     /// # Errors
     /// Returns the errors of `work`, and the errors described for [`client`](crate::kube::connection::client).

@@ -73,7 +73,7 @@ pub fn govc(user: &str, grants: &[Grant]) -> String {
     text
 }
 
-/// Returns the PowerCLI commands for grants on known objects.
+/// Returns the PowerCLI commands that create the roles and grant them to `user`. Skips grants whose object isn't known.
 pub fn power_cli(user: &str, grants: &[Grant]) -> String {
     let mut text = String::new();
     for (role, ids) in roles() {

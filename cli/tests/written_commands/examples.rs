@@ -93,7 +93,8 @@ fn skipped(source: &str) -> Vec<&str> {
     source.split("page.skip(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// Returns the commands in a page that a story runs: lines with a prompt, scripts, and, if `indented`, indented lines.
+/// Returns the commands on a page whose blocks a story runs: prompt lines, scripts and, if `indented` is true, indented
+/// lines.
 fn typed(page: &str, indented: bool) -> Vec<String> {
     let mut commands = Vec::new();
     let mut language = "";

@@ -45,8 +45,8 @@ pub fn distributes_issuers(tkc: &TanzuKubernetesCluster) -> bool {
     !issuers(&tkc.spec).is_empty() || is_noted(tkc)
 }
 
-/// Returns the value of the annotation [`annotation::API_SERVER`] to write when a cluster gets its first issuer. gcm writes the
-/// annotation before the workload cluster gets the issuer, so that a moved cluster keeps this record.
+/// Returns the value to write to the annotation [`annotation::API_SERVER`], or `None` if the cluster has no issuers or already
+/// has the annotation. gcm writes it before the workload cluster gets its first issuer, so that a moved cluster keeps it.
 pub fn note_issuers(tkc: &TanzuKubernetesCluster) -> Option<&'static str> {
     (!issuers(&tkc.spec).is_empty() && !is_noted(tkc)).then_some(ISSUERS)
 }

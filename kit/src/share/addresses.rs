@@ -32,7 +32,7 @@ struct Holder {
     settled: bool,
 }
 
-/// The amount that one connection or request holds. It is returned on drop.
+/// The part of the capacity that one connection or request holds, until this value is dropped.
 pub struct Share {
     shares: Shares,
     id: u64,
@@ -44,7 +44,7 @@ pub struct Share {
 pub struct Full;
 
 impl Shares {
-    /// Creates a capacity, of which one address can take at most `per_address`.
+    /// Shares out `capacity`, of which one address can hold at most `per_address`.
     pub fn new(capacity: usize, per_address: usize) -> Self {
         Self::with(capacity, Some(per_address))
     }

@@ -1,5 +1,5 @@
-//! Simulates `kubeadm init` and `kubeadm join`. The real kubeadm only validates the configuration. This module creates the
-//! certificates, tokens and static Pods.
+//! Simulates `kubeadm init` and `kubeadm join`. The real kubeadm is only used to validate the configuration. This
+//! module creates the certificates, tokens and static Pods.
 //!
 //! The real `kubeadm init phase …` would be fast enough (about half a second each for certificates and kubeconfigs), but
 //! doesn't work:

@@ -29,7 +29,7 @@ pub struct Registration {
     pub control_plane: bool,
 }
 
-/// The flags that a kubelet accepts in any supported release. A kubelet exits if it gets another flag.
+/// The flags that the kubelet accepts in at least one supported release. A kubelet exits if it gets an unknown flag.
 const FLAGS: [&str; 54] = [
     "anonymous-auth",
     "authentication-token-webhook",

@@ -37,8 +37,8 @@ pub fn identity_denials(new: &VirtualMachine, old: Option<&VirtualMachine>, aske
 
 /// Returns all denials for `new`.
 ///
-/// If the VM is being deleted, only protected annotations are checked, because these can block the deletion. Removing the
-/// finalizer must succeed.
+/// If the VM is being deleted, only protected annotations are checked, because a change to them could block the deletion. All
+/// other checks are skipped, so that the finalizer can always be removed.
 pub fn denials(
     new: &VirtualMachine,
     old: Option<&VirtualMachine>,

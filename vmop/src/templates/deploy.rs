@@ -180,7 +180,7 @@ async fn enter_for_any(lane: &Lane, mut requesters: watch::Receiver<BTreeSet<Str
     }
 }
 
-/// Downloads the item's files. A subscribed library may not have downloaded them yet.
+/// Makes vCenter download the item's files, which a subscribed library may not have.
 async fn fetch_files(vcenter: &VCenter, key: &TemplateKey) -> Result<(), vsphere::Error> {
     let cached = async || vcenter.client.read_library_item(&key.item).await.map(|item| item.cached);
     if cached().await? {

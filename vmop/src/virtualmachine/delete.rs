@@ -282,7 +282,7 @@ async fn end_ours(
     destroy(vsphere_vm, &DiskRecord::of(vm), vcenter).await
 }
 
-/// Returns true if volumes may be attached to the VM.
+/// Returns true if the VM might have attached volumes.
 fn has_volumes(vm: &VirtualMachine, ctx: &Context) -> bool {
     claims::has_claims(vm) || !Volumes::of(vm, &ctx.caches).there.is_empty()
 }

@@ -23,7 +23,7 @@ struct Promoting {
     progress: PromotionProgress,
 }
 
-/// The progress of a promotion.
+/// The progress with which vCenter turns a VM's linked-clone disks into full disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromotionProgress {
     /// vCenter is promoting the disks.
