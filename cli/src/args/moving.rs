@@ -12,7 +12,7 @@ pub struct Move {
     /// Move only the clusters of this namespace. Default: the clusters of all namespaces.
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// Move from the bootstrap cluster of this name. If it is stopped, it is started for this command only.
+    /// Move from the bootstrap cluster with this name. If it is stopped, it is started for this command only.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["kubeconfig", "context"])]
     pub bootstrap: Option<String>,
     /// The cluster to move from.
@@ -24,7 +24,7 @@ pub struct Move {
     /// The kubeconfig file of the management cluster to move to; by default the file that kubectl uses.
     #[arg(long, value_name = "FILE")]
     pub to_kubeconfig: Option<PathBuf>,
-    /// Move to the bootstrap cluster of this name.
+    /// Move to the bootstrap cluster with this name.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["to_context", "to_kubeconfig"])]
     pub to_bootstrap: Option<String>,
     /// Move to a workload cluster that the management cluster has created, and that `init` has prepared.

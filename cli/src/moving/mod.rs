@@ -26,7 +26,7 @@ use kube::{Api, ResourceExt as _};
 use self::carry_out::{Clusterctl, MoveSide, remove, resume};
 use self::facts::{Facts, MovedNamespace, Pause};
 use self::gather::{MovedKind, gather, moved_kinds};
-use self::plan::{MoveStep, Plan, plan};
+use self::plan::{MoveStep, Plan, moving_clusters, plan};
 use self::verify::VcenterState;
 use crate::args::{ClusterFlags, Move, TargetFlags};
 use crate::describe::Root;
@@ -249,10 +249,8 @@ async fn carry_out(sides: &BothSides<'_>, plan: &Plan) -> Result<ExitStatus> {
         let empty = MovedNamespace::default();
         let here = sides.here.namespaces.get(namespace).unwrap_or(&empty);
         let there = sides.there.namespaces.get(namespace).unwrap_or(&empty);
-        let copies = there.clusters.iter().filter(|(_, cluster)| cluster.pause == Pause::ByMove);
-        let clusters =
-            if here.clusters.is_empty() { copies.collect() } else { Vec::from_iter(&here.clusters) };
-        move_namespace(sides, &clusterctl, namespace, step, clusters.iter().map(|(name, _)| *name)).await?;
+        let clusters = moving_clusters(here, there);
+        move_namespace(sides, &clusterctl, namespace, step, clusters.keys().copied()).await?;
         say!("namespace {namespace}: {} clusters moved", clusters.len());
         reports.extend(clusters.iter().map(|(name, cluster)| {
             let mut report = ClusterReport::new(namespace, name);
@@ -302,7 +300,9 @@ async fn move_namespace<'a>(
         MoveStep::Move => {}
     }
     // clusterctl refuses paused Clusters, and an interrupted run has paused them.
-    resume(from, namespace, clusters.clone()).await?;
+    let here = sides.here.namespaces.get(namespace).into_iter().flat_map(|here| &here.clusters);
+    let paused = here.filter(|(_, cluster)| cluster.pause == Pause::ByMove);
+    resume(from, namespace, paused.map(|(name, _)| name)).await?;
     let Err(error) = clusterctl.run(namespace).await else { return Ok(()) };
     // clusterctl leaves the source paused, even if it has created no copy.
     let sides = BothSides::read(sides.from, sides.to).await.context(error.to_string())?;

@@ -108,6 +108,16 @@ fn step(namespace: &str, here: &MovedNamespace, there: &MovedNamespace) -> Resul
     }
 }
 
+/// Returns the clusters that a move of the namespace is about: those in the source, and unfinished copies whose originals are
+/// gone already.
+pub fn moving_clusters<'a>(
+    here: &'a MovedNamespace,
+    there: &'a MovedNamespace,
+) -> BTreeMap<&'a String, &'a ClusterFacts> {
+    let copies = there.clusters.iter().filter(|(_, cluster)| cluster.pause == Pause::ByMove);
+    copies.chain(&here.clusters).collect()
+}
+
 /// Checks that a namespace's clusters can be moved now.
 fn check_readiness(
     namespace: &str,

@@ -6,7 +6,7 @@ use api::vmop::ProviderConfiguration;
 use serde_json::json;
 
 use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, Pause};
-use super::plan::{MoveStep, plan};
+use super::plan::{MoveStep, moving_clusters, plan};
 
 const NAMESPACE: &str = "dev";
 const OBJECTS: [(&str, &str); 4] =
@@ -98,6 +98,21 @@ fn a_move_goes_on_where_an_earlier_one_ended() {
     }
     assert_eq!(decide(&side(&[], cluster()), &all), (Some(MoveStep::Resume), vec![]));
     assert_eq!(decide(&side(&[], cluster()), &side(&OBJECTS, cluster())), (None, vec![]));
+}
+
+#[test]
+fn copies_whose_originals_are_gone_are_resumed_with_the_others() {
+    let cluster = |name: &str, pause| (name.to_owned(), ClusterFacts { pause, ..cluster() });
+    let clusters =
+        |clusters: Vec<_>| MovedNamespace { clusters: clusters.into_iter().collect(), ..Default::default() };
+    let here = clusters(vec![cluster("left", Pause::ByMove)]);
+    let there = clusters(vec![
+        cluster("gone", Pause::ByMove),
+        cluster("left", Pause::ByMove),
+        cluster("of-the-target", Pause::None),
+        cluster("paused-by-a-user", Pause::ByOthers),
+    ]);
+    assert_eq!(moving_clusters(&here, &there).into_keys().collect::<Vec<_>>(), ["gone", "left"]);
 }
 
 #[test]
