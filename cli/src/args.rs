@@ -48,7 +48,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Start a complete stack on this machine: control plane, Cluster API, the controllers of Layercake, a simulated
+    /// Start a complete stack on this machine: a control plane, Cluster API, Layercake's controllers, and a simulated
     /// vSphere.
     Up(Up),
     /// Stop the stack that `up --detach` left running.

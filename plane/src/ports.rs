@@ -30,7 +30,7 @@ const ATTEMPTS: u32 = 1_000;
 /// cause.
 const STARTS: u32 = 5;
 
-/// Finds `N` free ports on 127.0.0.1. Returns a port twice only if it doesn't find others.
+/// Finds `N` free ports on 127.0.0.1. Reuses a port from an earlier call only if no other port is free.
 pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
     let mut given = GIVEN.lock();

@@ -75,8 +75,8 @@ pub struct WCPMachineSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct VirtualMachineNaming {
-    /// Go template that computes the name from the Machine name, `.machine.name`. It can use Go's built-in functions,
-    /// `trimSuffix` and `trunc`. Names are truncated to 63 characters and must be unique.
+    /// Go template that computes the name from the Machine name, `.machine.name`. It can use `trimSuffix`,
+    /// `trunc`, and all of Go's built-in template functions. Names are truncated to 63 characters and must be unique.
     #[schemars(length(min = 1, max = 1024))]
     pub template: String,
 }

@@ -55,7 +55,7 @@ pub struct BootstrapStart {
     /// The vCenter user of the VM operator.
     #[command(flatten)]
     pub credentials: CredentialFlags,
-    /// State that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io.
+    /// Declare that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io.
     #[arg(long)]
     pub nodes_pull_images: bool,
     /// The kubeconfig file to which context layercake-NAME is added; by default KUBECONFIG, then ~/.kube/config.

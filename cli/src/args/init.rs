@@ -32,8 +32,8 @@ pub struct Init {
     /// The network provider, if there is no site file. Default: as in the last installation, or port groups.
     #[arg(long, value_enum, conflicts_with = "filename")]
     pub network_provider: Option<SiteNetworkProvider>,
-    /// State that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io. Without this flag, the setting of the last
-    /// installation stays.
+    /// Declare whether the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io. Without
+    /// this flag, the setting from the last installation is kept.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub nodes_pull_images: Option<bool>,
     /// Show what would be installed, and change nothing.
@@ -135,7 +135,7 @@ pub struct ManifestsFlags {
     /// The provider of networks, if there is no site file.
     #[arg(long, value_enum, default_value_t, conflicts_with = "filename")]
     pub network_provider: SiteNetworkProvider,
-    /// State that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io.
+    /// Declare that the nodes of workload clusters can pull the images of flannel and kube-vip from ghcr.io.
     #[arg(long)]
     pub nodes_pull_images: bool,
 }

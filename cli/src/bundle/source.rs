@@ -118,7 +118,7 @@ fn json(object: &DynamicObject) -> Result<Value, Unread> {
     serde_json::to_value(object).map_err(|error| Unread::Failed(error.to_string()))
 }
 
-/// A paginated list.
+/// The position in a paginated list.
 #[derive(Default)]
 pub struct Pages {
     token: Option<String>,

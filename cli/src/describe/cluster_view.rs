@@ -253,7 +253,7 @@ fn wanted_control_plane(tkc: Option<&DynamicObject>) -> Option<i64> {
     tkc?.data["spec"]["topology"]["controlPlane"]["replicas"].as_i64()
 }
 
-/// Returns the sum of the pools' sizes. The size of a pool without replicas isn't known, because an autoscaler sets it.
+/// Returns the sum of the pools' sizes, or `None` if a pool doesn't set `replicas`, because an autoscaler then sets its size.
 fn wanted_workers(tkc: Option<&DynamicObject>) -> Option<i64> {
     let topology = tkc?.data["spec"]["topology"].as_object()?;
     let pools = topology.get("nodePools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

@@ -18,7 +18,8 @@ pub async fn exists(client: &Client, namespace: &str) -> kube::Result<bool> {
     Ok(maps.get_metadata_opt(PROVIDER_CONFIGURATION).await?.is_some())
 }
 
-/// Reads the configuration like the VM operator. Returns `None` for the settings if the configuration can't be used.
+/// Reads the configuration the way the VM operator does, and checks it. The settings are `None` if the configuration can't be
+/// used.
 pub async fn check(client: &Client, namespace: &str) -> (Option<ProviderSettings>, Vec<Diagnosis>) {
     let map =
         match Api::<ConfigMap>::namespaced(client.clone(), namespace).get_opt(PROVIDER_CONFIGURATION).await {

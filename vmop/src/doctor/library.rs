@@ -54,8 +54,8 @@ pub async fn check(site: &ConnectedSite<'_>) -> Vec<Diagnosis> {
     found
 }
 
-/// Checks a library's items. Returns `None` if the library doesn't contain OVF items, such as a library to which images are
-/// published.
+/// Checks a library's items. Returns `None` if the library doesn't contain OVF items, which is normal for a library that only
+/// receives published images.
 async fn items(site: &ConnectedSite<'_>, library: &str, id: &str) -> Option<Vec<Diagnosis>> {
     let ids = match site.vcenter.list_library_items(id).await {
         Ok(ids) => ids,

@@ -250,8 +250,7 @@ async fn runs(folder: &BootstrapFolder) -> Result<bool> {
     }
 }
 
-/// Returns the settings that the programs need for a site. If the site file doesn't contain program settings, their
-/// former arguments stay.
+/// Returns the settings for a site. If the site file doesn't set the programs' arguments, keeps those in `known`.
 fn wanted(
     given: &GivenSite,
     known: Option<&SiteSettings>,

@@ -28,11 +28,11 @@ use crate::cluster::input::{Input, content_of, reference_to};
 use crate::cluster::volumes::unit_number;
 use crate::spec::groups::{disk_class, zone};
 
-/// The MachineDeployment annotation that records who sets the replicas.
+/// The MachineDeployment annotation that records which component sets the replicas.
 const REPLICAS_BY: &str = "run.tanzu.vmware.com/replicas-by";
-/// The cluster's spec sets the replicas.
+/// The annotation's value if the cluster's spec sets the replicas.
 const REPLICAS_BY_SPEC: &str = "spec";
-/// Another component sets the replicas, such as an autoscaler.
+/// The annotation's value if another component, such as an autoscaler, sets the replicas.
 const REPLICAS_BY_OTHERS: &str = "others";
 /// The smallest group size at which the default unhealthy share amounts to a whole machine. Cluster API rounds down.
 const SHARED_FROM: i32 = 3;

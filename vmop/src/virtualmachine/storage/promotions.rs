@@ -23,7 +23,7 @@ struct Promoting {
     progress: PromotionProgress,
 }
 
-/// The progress with which vCenter turns a VM's linked-clone disks into full disks.
+/// vCenter's progress in promoting a VM's linked-clone disks to full disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromotionProgress {
     /// vCenter is promoting the disks.
