@@ -8,9 +8,9 @@ use pki::{Authority, Pair, Subject, Validity};
 use crate::error::{OperationContext, Result};
 use crate::stack::write_private;
 
-/// The validity of a CA certificate. A stack in a kept folder uses its CAs for as long as its clusters live.
+/// The validity period of a CA certificate. A stack whose folder is kept uses the same CAs for as long as its clusters exist.
 const AUTHORITY_DAYS: i64 = 3650;
-/// The validity of a certificate. Certificates are reissued at every start.
+/// The validity period of other certificates. They are reissued at every start.
 const CERTIFICATE_DAYS: i64 = 365;
 
 /// One of the stack's CAs, kept in a folder.

@@ -113,7 +113,7 @@ pub struct ResourcePoolStatus {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["groupname", "moduleUUID", "clusterMoID"]))]
 pub struct ClusterModuleStatus {
-    /// Group name.
+    /// Name of the policy's group that this module places.
     #[serde(rename = "groupname")]
     pub group_name: String,
     /// Cluster module UUID in vSphere.

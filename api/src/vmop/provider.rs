@@ -78,7 +78,7 @@ impl ProviderConfiguration {
         texts.filter(|(_, value)| !value.is_empty()).collect()
     }
 
-    /// Returns the ConfigMap in this namespace.
+    /// Builds the ConfigMap with this configuration, for the VM operator's namespace.
     #[must_use]
     pub fn config_map(&self, namespace: &str) -> Value {
         json!({

@@ -119,7 +119,7 @@ impl WebhookCertificates {
 /// Flags of `manifests`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ManifestsFlags {
-    /// A site file with the program settings and the provider of networks. Its objects are not printed. Can be repeated: the
+    /// A site file with the program settings and the network provider. Its objects are not printed. Can be repeated: the
     /// files are combined.
     #[arg(short, long, value_name = "SITE")]
     pub filename: Vec<PathBuf>,

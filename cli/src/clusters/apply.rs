@@ -131,7 +131,7 @@ async fn adopt_spellings(target: &Target, documents: &[Value]) -> Vec<Value> {
     documents
 }
 
-/// Reads the documents. Each must have a name, because the API server would generate a new name for each apply.
+/// Reads the documents. Each must have a name. With only `generateName`, every apply would create another object.
 pub(super) fn read(files: &[ManifestFile]) -> Result<Vec<Value>> {
     let documents = manifest::documents_of(files).map_err(|error| usage(&error))?;
     let has_name =

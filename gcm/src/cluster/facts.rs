@@ -55,7 +55,7 @@ pub struct Facts {
     pub wcp_machines: Vec<Arc<WCPMachine>>,
     /// The add-on bundles in the cluster's namespace.
     pub bundles: Vec<Arc<PartialObjectMeta<ConfigMap>>>,
-    /// The add-on state. `None` before the first round.
+    /// The add-on state, or `None` until the add-ons have been applied for the first time.
     pub addons: Option<Arc<Vec<AddonReport>>>,
     /// The settings that the namespace provides to its clusters.
     pub namespace: NamespaceFacts,

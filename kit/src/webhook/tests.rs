@@ -23,7 +23,8 @@ use crate::webhook::conversion::Conversion;
 
 mod over_tls;
 
-/// The setting for an API server that has a certificate but doesn't have a key.
+/// The setting for an API server that has a client certificate for admission requests, but can't prove its identity in
+/// conversion requests.
 const ADMISSIONS: Verified = Verified { admissions: true, conversions: false };
 const DEADLINE: Duration = Duration::from_secs(30);
 

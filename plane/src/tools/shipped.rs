@@ -1,8 +1,8 @@
-//! Programs that a release contains, in folders that are only read: `../lib/layercake/tools` beside the executable, and the
-//! folder in LAYERCAKE_TOOLS.
+//! Programs that a release contains, in folders that are never written to: `../lib/layercake/tools` beside the executable, and
+//! the folder that LAYERCAKE_TOOLS names.
 //!
 //! Such a folder has the same layout as the cache. Its file `tools.json` has each program's digest, so that a damaged or
-//! exchanged program is found before it runs.
+//! replaced program is detected before it runs.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -73,8 +73,8 @@ pub fn find_deletion_cause(facts: &Facts) -> Option<Cause> {
     first([root]).filter(Cause::is_failing)
 }
 
-/// Returns the first cause in these trees, with TanzuKubernetesCluster field names in capw's messages. The cause's object is
-/// the path from the Machine.
+/// Returns the first cause in these trees. In capw's messages, TanzuKubernetesCluster fields replace those of capw's kinds. The
+/// cause names the path from the Machine to the failing object.
 fn first<'a>(roots: impl IntoIterator<Item = Branch<'a>>) -> Option<Cause> {
     let roots: Vec<_> = roots.into_iter().collect();
     let Suspect { path, cause } = first_cause(&roots)?;

@@ -188,9 +188,8 @@ fn is_controlled(vm: &VirtualMachine) -> bool {
 }
 
 /// Searches for the VM that has the VirtualMachine's BIOS UUID, and returns `None` if there isn't one. The search covers the
-/// inventory and, if the VirtualMachine doesn't have a controller, all of vCenter, because a user may have chosen the UUIDs.
-///
-/// The inventory is searched even if the VirtualMachine has a controller, because the inventory contains other namespaces' VMs.
+/// inventory, which contains other namespaces' VMs, too. If the VirtualMachine doesn't have a controller owner reference, a user
+/// may have chosen its UUIDs, so the search covers all of vCenter.
 pub async fn find_holder(
     vm: &VirtualMachine,
     identity: Identity,
