@@ -63,7 +63,7 @@ fn write_raw(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Returns the text with a space for each character that controls a terminal. Line breaks stay.
+/// Returns the text with each terminal control character replaced by a space. Keeps line breaks.
 pub fn shown(text: &str) -> String {
     text.split_inclusive('\n').fold(String::with_capacity(text.len()), |mut all, line| {
         match line.strip_suffix('\n') {

@@ -48,7 +48,7 @@ impl RoundState {
         self.runs = true;
     }
 
-    /// Restarts with the shortest pause, because the desired state changed.
+    /// Resets the pause between rounds to the shortest one, for a new desired state.
     pub fn restart(&mut self) {
         self.unfinished = None;
     }

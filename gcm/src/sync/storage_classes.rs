@@ -109,7 +109,7 @@ fn editions(name: &str, class: Option<&StorageClass>, assigned: &Assigned) -> Ve
     editions
 }
 
-/// Returns the name of the first edition. A name without the suffix is returned unchanged.
+/// Removes the suffix of the edition with late binding from a storage class's name.
 pub fn first_edition(name: &str) -> &str {
     name.strip_suffix(LATE_BINDING).unwrap_or(name)
 }

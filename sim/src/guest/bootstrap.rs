@@ -275,7 +275,7 @@ impl Bootstrap<'_> {
 
     /// Returns the first node's kubelet version, which is the version of the node image or, if the image doesn't have
     /// one, the cluster's version. Fails if their minor versions differ. The real kubeadm rejects a cluster version
-    /// that is older than itself. It accepts a newer one, but the node image's programs don't match that version.
+    /// that is older than the kubelet. It accepts a newer one, but the node image's programs don't match that version.
     fn image_version(&self, cluster: &ClusterConfiguration) -> Result<String, Failure> {
         let version = &cluster.kubernetes_version;
         let Some(image) = &self.guest_vm.kubernetes_version else { return Ok(version.clone()) };

@@ -99,7 +99,7 @@ async fn a_vm_becomes_an_item_once(sim: Sim) {
     }
 }
 
-/// Starts `count` captures in one share of the lane. The simulator holds the calls.
+/// Starts `count` captures that count against the concurrency limit for `share`. The simulator doesn't answer them.
 fn hang_captures(client: &Client, sim: &Sim, share: &'static str, count: usize) -> JoinSet<()> {
     let library = sim.library().to_owned();
     let mut hanging = JoinSet::new();

@@ -20,7 +20,7 @@ pub struct SimulatedVm {
     pub name: String,
     /// The BIOS UUID.
     pub uuid: String,
-    /// The vCenter instance UUID.
+    /// The VM's instance UUID, by which vCenter identifies it.
     pub instance_uuid: String,
     /// The power state: `poweredOn`, `poweredOff` or `suspended`.
     pub power_state: String,
