@@ -148,11 +148,14 @@ struct Run<'a> {
     stack_seconds: f64,
     clusters: Vec<ClusterReport>,
     refused: bool,
+    /// True if the stack has ended. Its last processes may still be ending.
+    has_ended: bool,
 }
 
 impl<'a> Run<'a> {
     fn new(args: &'a Up, session: StackSession, stack: Duration) -> Self {
-        Self { args, session, stack_seconds: stack.as_secs_f64(), clusters: Vec::new(), refused: false }
+        let stack_seconds = stack.as_secs_f64();
+        Self { args, session, stack_seconds, clusters: Vec::new(), refused: false, has_ended: false }
     }
 
     fn is_json(&self) -> bool {
@@ -185,7 +188,10 @@ impl<'a> Run<'a> {
         let outcome = tokio::select! {
             outcome = self.brought_up(documents) => outcome.map(|()| self.status()),
             () = interrupts.next() => return Ok(ExitStatus::Interrupted),
-            died = died => Err(died),
+            died = died => {
+                self.has_ended = true;
+                Err(died)
+            }
         };
         let reported = self.report().await;
         outcome.and_then(|status| reported.map(|()| status))
@@ -254,7 +260,9 @@ impl<'a> Run<'a> {
     /// Prints the report as text or as JSON.
     async fn report(&mut self) -> Result<()> {
         let clusters = std::mem::take(&mut self.clusters);
-        let report = report::UpReport::made(&self.session, self.stack_seconds, clusters).await;
+        let session = Some(&self.session).filter(|_| !self.has_ended);
+        let memory = session.map(StackSession::memory).unwrap_or_default();
+        let report = report::UpReport::made(&self.session, memory, self.stack_seconds, clusters).await;
         if self.is_json() {
             write_json(&report)?;
         } else {

@@ -51,8 +51,13 @@ struct VCenterReport {
 }
 
 impl UpReport {
-    /// Creates the report with the session's request counts and memory, which are empty after the stack has ended.
-    pub async fn made(session: &StackSession, stack_seconds: f64, clusters: Vec<ClusterReport>) -> Self {
+    /// Creates the report with the session's request counts, which are empty after the stack has ended.
+    pub async fn made(
+        session: &StackSession,
+        memory_mib: StackMemory,
+        stack_seconds: f64,
+        clusters: Vec<ClusterReport>,
+    ) -> Self {
         let counted = async { Ok::<_, anyhow::Error>(session.control()?.requests().await?) };
         let counted = tokio::time::timeout(COUNTING, counted).await;
         let counted = counted.ok().and_then(Result::ok).unwrap_or_default();
@@ -81,7 +86,7 @@ impl UpReport {
             folder: session.folder.clone(),
             kubeconfig: session.kubeconfig.clone(),
         };
-        let (memory_mib, consoles) = (session.memory(), session.machines.is_some());
+        let consoles = session.machines.is_some();
         Self { stack, clusters, vcenter, memory_mib, consoles }
     }
 
