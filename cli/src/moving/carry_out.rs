@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use api::names::annotation;
+use k8s_openapi::api::core::v1::Namespace;
 use kit::api_error::is_gone;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::config::Kubeconfig;
@@ -16,7 +17,7 @@ use plane::{Guard, StackIdentity};
 use serde_json::{Value, json};
 
 use super::facts::MovedKey;
-use super::gather::MovedKind;
+use super::gather::{MovedKind, ORIGIN};
 use crate::kube::connection::{CLUSTER, dynamic_api_in};
 
 /// The management cluster from which or to which clusters move.
@@ -109,6 +110,14 @@ async fn merge(api: &Api<DynamicObject>, key: &MovedKey, patch: &Value) -> Resul
         Err(error) if is_gone(&error) => Ok(()),
         patched => patched.map(drop).with_context(|| format!("cannot change {key}")),
     }
+}
+
+/// Records in the target's namespace from which management cluster its copies come.
+pub async fn note_origin(client: &Client, namespace: &str, source: &str) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let patch = json!({"metadata": {"annotations": {ORIGIN: source}}});
+    let patched = namespaces.patch_metadata(namespace, &PatchParams::default(), &Patch::Merge(patch)).await;
+    patched.map(drop).with_context(|| format!("cannot change namespace {namespace} of the target"))
 }
 
 /// Lets Cluster API reconcile these Clusters again.

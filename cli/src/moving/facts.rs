@@ -8,6 +8,8 @@ use serde_json::Value;
 /// The facts about one management cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
+    /// The UID that identifies the management cluster: that of namespace `kube-system`.
+    pub uid: String,
     /// The kinds that clusterctl moves, with their schemas.
     pub kinds: BTreeMap<String, Value>,
     /// The VM operator's provider configuration.
@@ -23,6 +25,8 @@ pub struct Facts {
 /// The clusters in one namespace, and their objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MovedNamespace {
+    /// The UID of the management cluster from which `layercake move` has begun to copy clusters to this namespace.
+    pub origin: Option<String>,
     pub clusters: BTreeMap<String, ClusterFacts>,
     /// The clusters' objects, and the cluster to which each belongs.
     pub objects: BTreeMap<MovedKey, MovedObject>,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result};
 use api::names::{PROVIDER_ID_PREFIX, VMOP_NAMESPACE, annotation, label};
 use api::vmop::{PROVIDER_CONFIGURATION, ProviderConfiguration};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion,
 };
@@ -16,6 +16,8 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, Pause};
 use crate::kube::connection::{api_in, dynamic_api_in, served};
 
+/// The annotation of a target's namespace with the UID of the management cluster from which its copies come.
+pub const ORIGIN: &str = "run.tanzu.vmware.com/moved-from";
 /// The cluster kinds.
 const CLUSTER: &str = "Cluster";
 const TANZU_KUBERNETES_CLUSTER: &str = "TanzuKubernetesCluster";
@@ -85,14 +87,24 @@ pub async fn gather(client: &Client, kinds: &BTreeMap<String, MovedKind>) -> Res
             .context("cannot read the StackID")?,
     };
     let all = ListParams::default();
+    let named: Api<Namespace> = Api::all(client.clone());
+    let named = named.list_metadata(&all).await.context("cannot list namespaces")?.items;
+    let mut namespaces = namespaces(client, kinds).await?;
+    for namespace in &named {
+        if let Some(facts) = namespaces.get_mut(&namespace.name_any()) {
+            facts.origin = namespace.annotations().get(ORIGIN).cloned();
+        }
+    }
+    let system = named.iter().find(|namespace| namespace.name_any() == "kube-system");
     let releases = served(dynamic_api_in(client, RELEASE, None).list_metadata(&all).await);
     let releases = releases.context("cannot list the releases")?;
     Ok(Facts {
+        uid: system.and_then(|system| system.uid()).unwrap_or_default(),
         kinds: kinds.iter().map(|(name, kind)| (name.clone(), kind.schema.clone())).collect(),
         configuration,
         stack_id,
         releases: releases.iter().map(kube::ResourceExt::name_any).collect(),
-        namespaces: namespaces(client, kinds).await?,
+        namespaces,
     })
 }
 

@@ -23,7 +23,7 @@ use kit::diagnosis::CheckOutcome;
 use kit::lease::Elections;
 use kube::{Api, ResourceExt as _};
 
-use self::carry_out::{Clusterctl, MoveSide, remove, resume};
+use self::carry_out::{Clusterctl, MoveSide, note_origin, remove, resume};
 use self::facts::{Facts, MovedNamespace, Pause};
 use self::gather::{MovedKind, gather, moved_kinds};
 use self::plan::{MoveStep, Plan, moving_clusters, plan};
@@ -249,7 +249,7 @@ async fn carry_out(sides: &BothSides<'_>, plan: &Plan) -> Result<ExitStatus> {
         let empty = MovedNamespace::default();
         let here = sides.here.namespaces.get(namespace).unwrap_or(&empty);
         let there = sides.there.namespaces.get(namespace).unwrap_or(&empty);
-        let clusters = moving_clusters(here, there);
+        let clusters = moving_clusters(here, there, &sides.here.uid);
         move_namespace(sides, &clusterctl, namespace, step, clusters.keys().copied()).await?;
         say!("namespace {namespace}: {} clusters moved", clusters.len());
         reports.extend(clusters.iter().map(|(name, cluster)| {
@@ -300,6 +300,7 @@ async fn move_namespace<'a>(
         MoveStep::Move => {}
     }
     // clusterctl refuses paused Clusters, and an interrupted run has paused them.
+    note_origin(to, namespace, &sides.here.uid).await?;
     let here = sides.here.namespaces.get(namespace).into_iter().flat_map(|here| &here.clusters);
     let paused = here.filter(|(_, cluster)| cluster.pause == Pause::ByMove);
     resume(from, namespace, paused.map(|(name, _)| name)).await?;

@@ -44,7 +44,7 @@ pub fn plan(from: &Facts, to: &Facts, namespaces: &BTreeSet<String>, leaves_clai
     for namespace in namespaces {
         let here = from.namespaces.get(namespace).unwrap_or(&empty);
         let there = to.namespaces.get(namespace).unwrap_or(&empty);
-        match step(namespace, here, there) {
+        match step(namespace, here, there, &from.uid) {
             Ok(Some(step)) => {
                 if matches!(step, MoveStep::Move | MoveStep::Restart { .. }) {
                     check_readiness(namespace, here, to, leaves_claims, &mut plan.problems);
@@ -65,7 +65,16 @@ pub fn plan(from: &Facts, to: &Facts, namespaces: &BTreeSet<String>, leaves_clai
 ///
 /// clusterctl pauses the Clusters, creates all copies, owners first, and only then removes the originals, owners last.
 /// So while an original has no copy, no original was removed.
-fn step(namespace: &str, here: &MovedNamespace, there: &MovedNamespace) -> Result<Option<MoveStep>, String> {
+///
+/// A copy without an original counts only if it comes from this source. Otherwise its original may be in a third management
+/// cluster.
+fn step(
+    namespace: &str,
+    here: &MovedNamespace,
+    there: &MovedNamespace,
+    source: &str,
+) -> Result<Option<MoveStep>, String> {
+    let is_from_source = there.origin.as_deref() == Some(source);
     let is_copy = |name: &String| {
         let copy = &there.clusters[name];
         let original = here.clusters.get(name).filter(|original| original.has_cluster);
@@ -73,7 +82,7 @@ fn step(namespace: &str, here: &MovedNamespace, there: &MovedNamespace) -> Resul
             if copy.has_cluster { copy.pause == Pause::ByMove } else { copy.is_made_elsewhere };
         let has_same_endpoint =
             original.is_none_or(|original| !copy.has_cluster || original.endpoint == copy.endpoint);
-        is_unfinished && has_same_endpoint
+        is_unfinished && has_same_endpoint && (is_from_source || here.clusters.contains_key(name))
     };
     let copies: BTreeSet<_> = there.clusters.keys().filter(|name| is_copy(name)).cloned().collect();
     for name in here.clusters.keys().filter(|name| there.clusters.contains_key(*name)) {
@@ -108,13 +117,15 @@ fn step(namespace: &str, here: &MovedNamespace, there: &MovedNamespace) -> Resul
     }
 }
 
-/// Returns the clusters that a move of the namespace is about: those in the source, and unfinished copies whose originals are
-/// gone already.
+/// Returns the clusters to move: those in the source, and unfinished copies from this source whose originals are gone already.
 pub fn moving_clusters<'a>(
     here: &'a MovedNamespace,
     there: &'a MovedNamespace,
+    source: &str,
 ) -> BTreeMap<&'a String, &'a ClusterFacts> {
-    let copies = there.clusters.iter().filter(|(_, cluster)| cluster.pause == Pause::ByMove);
+    let is_from_source = there.origin.as_deref() == Some(source);
+    let copies =
+        there.clusters.iter().filter(|(_, cluster)| is_from_source && cluster.pause == Pause::ByMove);
     copies.chain(&here.clusters).collect()
 }
 

@@ -9,6 +9,8 @@ use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, P
 use super::plan::{MoveStep, moving_clusters, plan};
 
 const NAMESPACE: &str = "dev";
+/// The UID of the source, from which the copies come.
+const SOURCE: &str = "1";
 const OBJECTS: [(&str, &str); 4] =
     [("TanzuKubernetesCluster", "team"), ("Cluster", "team"), ("Machine", "team-a"), ("Secret", "team-ca")];
 
@@ -30,6 +32,7 @@ fn cluster() -> ClusterFacts {
 fn side(objects: &[(&str, &str)], cluster: ClusterFacts) -> Facts {
     let object = MovedObject { cluster: "team".to_owned(), ..MovedObject::default() };
     let facts = MovedNamespace {
+        origin: Some(SOURCE.to_owned()),
         clusters: if objects.is_empty() { BTreeMap::new() } else { [("team".to_owned(), cluster)].into() },
         objects: objects.iter().map(|one| (key(*one), object.clone())).collect(),
         ..MovedNamespace::default()
@@ -40,6 +43,7 @@ fn side(objects: &[(&str, &str)], cluster: ClusterFacts) -> Facts {
         ..ProviderConfiguration::default()
     };
     Facts {
+        uid: SOURCE.to_owned(),
         kinds: [("Machine".to_owned(), json!({"properties": {"spec": {"properties": {"a": {}}}}}))].into(),
         configuration: Some(configuration),
         stack_id: Some("s".to_owned()),
@@ -103,8 +107,11 @@ fn a_move_goes_on_where_an_earlier_one_ended() {
 #[test]
 fn copies_whose_originals_are_gone_are_resumed_with_the_others() {
     let cluster = |name: &str, pause| (name.to_owned(), ClusterFacts { pause, ..cluster() });
-    let clusters =
-        |clusters: Vec<_>| MovedNamespace { clusters: clusters.into_iter().collect(), ..Default::default() };
+    let clusters = |clusters: Vec<_>| MovedNamespace {
+        origin: Some(SOURCE.to_owned()),
+        clusters: clusters.into_iter().collect(),
+        ..MovedNamespace::default()
+    };
     let here = clusters(vec![cluster("left", Pause::ByMove)]);
     let there = clusters(vec![
         cluster("gone", Pause::ByMove),
@@ -112,7 +119,16 @@ fn copies_whose_originals_are_gone_are_resumed_with_the_others() {
         cluster("of-the-target", Pause::None),
         cluster("paused-by-a-user", Pause::ByOthers),
     ]);
-    assert_eq!(moving_clusters(&here, &there).into_keys().collect::<Vec<_>>(), ["gone", "left"]);
+    assert_eq!(moving_clusters(&here, &there, SOURCE).into_keys().collect::<Vec<_>>(), ["gone", "left"]);
+    assert_eq!(moving_clusters(&here, &there, "2").into_keys().collect::<Vec<_>>(), ["left"]);
+}
+
+#[test]
+fn copies_from_a_third_management_cluster_are_left_alone() {
+    let copies = side(&OBJECTS, copy());
+    let from = Facts { uid: "2".to_owned(), ..side(&[], cluster()) };
+    assert_eq!(decide(&from, &copies), (None, vec![]));
+    assert_eq!(decide(&side(&[], cluster()), &copies), (Some(MoveStep::Resume), vec![]));
 }
 
 #[test]
