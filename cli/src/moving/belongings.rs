@@ -93,13 +93,12 @@ async fn copy_kind(
             (_, Some(namespace)) => Api::namespaced_with(client.clone(), namespace, &resource),
         }
     };
-    let mut list = match (scope, namespace) {
+    let list = match (scope, namespace) {
         (Scope::Labelled(label), _) => ListParams::default().labels(label),
         (Scope::Cluster, Some(name)) => ListParams::default().fields(&format!("metadata.name={name}")),
         _ => ListParams::default(),
     };
     let originals = served(api(from).list(&list).await).with_context(|| format!("cannot list {plural}"))?;
-    list.limit = None;
     let there = served(api(to).list_metadata(&list).await);
     let there = there.with_context(|| format!("cannot list {plural} of the target"))?;
     let writer = Objects::new(to);

@@ -99,7 +99,7 @@ pub async fn gather(client: &Client, kinds: &BTreeMap<String, MovedKind>) -> Res
     let releases = served(dynamic_api_in(client, RELEASE, None).list_metadata(&all).await);
     let releases = releases.context("cannot list the releases")?;
     Ok(Facts {
-        uid: system.and_then(|system| system.uid()).unwrap_or_default(),
+        uid: system.and_then(kube::ResourceExt::uid).unwrap_or_default(),
         kinds: kinds.iter().map(|(name, kind)| (name.clone(), kind.schema.clone())).collect(),
         configuration,
         stack_id,
