@@ -6,6 +6,11 @@ use serde_json::Value;
 
 use super::facts::{ClusterFacts, Facts, MovedKey, MovedNamespace, MovedObject, Pause};
 
+/// A kind that controllers do not create again in a source from which it was moved.
+const CONTROL_PLANE: &str = "KubeadmControlPlane";
+/// The kinds with VMs.
+const MACHINES: [&str; 3] = ["Machine", "WCPMachine", "VirtualMachine"];
+
 /// The next step for one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveStep {
@@ -103,16 +108,21 @@ fn step(
     if existing.is_empty() && !is_marked {
         return Ok(Some(MoveStep::Move));
     }
-    let missing: BTreeSet<_> = originals.difference(&existing).map(ToString::to_string).collect();
-    let removed: BTreeSet<_> = existing.difference(&originals).map(ToString::to_string).collect();
-    match (missing.is_empty(), is_marked || !removed.is_empty()) {
+    let missing: BTreeSet<_> = originals.difference(&existing).collect();
+    let removed: BTreeSet<_> = existing.difference(&originals).collect();
+    // The removal has certainly begun, so what has no copy was created after it, in a source that was resumed meanwhile.
+    // A MachineDeployment without its MachineSet creates another one. Only machines have VMs.
+    let is_removing = is_marked || removed.iter().any(|key| key.kind == CONTROL_PLANE);
+    let is_harmless = is_removing && !missing.iter().any(|key| MACHINES.contains(&key.kind.as_str()));
+    let names = |keys: &BTreeSet<&MovedKey>| joined(&keys.iter().map(ToString::to_string).collect());
+    match (missing.is_empty() || is_harmless, is_marked || !removed.is_empty()) {
         (_, false) => Ok(Some(MoveStep::Restart { copies: existing })),
         (true, true) => Ok(Some(MoveStep::Complete { originals })),
         (false, true) => Err(format!(
             "{namespace}: an interrupted move cannot continue, because objects were changed since. Only in the source: {}; \
              only in the target: {}. Delete what exists by mistake, and run the command again",
-            joined(&missing),
-            joined(&removed),
+            names(&missing),
+            names(&removed),
         )),
     }
 }

@@ -141,6 +141,19 @@ fn nothing_is_removed_while_both_sides_have_objects_of_their_own() {
 }
 
 #[test]
+fn a_machine_set_of_a_resumed_source_is_removed_with_the_originals() {
+    let copies = [OBJECTS[0], OBJECTS[1], ("KubeadmControlPlane", "team-cp"), OBJECTS[2]];
+    let decide_with = |created: (&str, &str)| {
+        let originals = [OBJECTS[0], OBJECTS[1], created];
+        decide(&side(&originals, cluster()), &side(&copies, copy()))
+    };
+    let originals = [OBJECTS[0], OBJECTS[1], ("MachineSet", "team-b")].map(key).into();
+    assert_eq!(decide_with(("MachineSet", "team-b")), (Some(MoveStep::Complete { originals }), vec![]));
+    let (step, problems) = decide_with(("Machine", "team-c"));
+    assert_eq!((step, problems.len()), (None, 1), "a Machine may have a VM");
+}
+
+#[test]
 fn what_keeps_a_cluster_from_moving_is_named_with_the_remedy() {
     let ready = || side(&OBJECTS, cluster());
     let problem = |change: &dyn Fn(&mut Facts, &mut Facts)| {
